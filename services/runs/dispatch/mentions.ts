@@ -3,7 +3,7 @@
  * where it was written.
  */
 
-import type { SqlTransaction } from '#engines/relational/port.ts'
+import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { chooseMentions, pairKey } from '../mentions/choose-mentions.ts'
 import { findMentions } from '../mentions/find-mentions.ts'
 import type { NodeSet } from '../nodes/types.ts'
@@ -48,6 +48,24 @@ function naming(
 export interface Joined {
   joined: { agent: string; runId: string; slug: string }[]
   skipped: { agent: string; reason: SkipReason }[]
+}
+
+/** Those that the run's own message names, while the run is in this state; null where it is not any more. */
+export function joinMessage(
+  relational: Relational,
+  run: ClaimedRun,
+  named: NamingText,
+  nodes: NodeSet,
+  state: 'running' | 'queued',
+): Promise<Joined | null> {
+  return relational.transaction(async (tx) => {
+    const held = await tx.query(
+      `select from platform.runs where run_id = $1 and epoch = $2 and status = $3 and cancel_requested_at is null
+         and joined = '[]' and skipped = '[]' for no key update`,
+      [run.runId, run.epoch, state],
+    )
+    return held.rows.length === 0 ? null : joinNamed(tx, run, named, nodes)
+  })
 }
 
 /** In the transaction that holds the run's row, where it notes who joined. */

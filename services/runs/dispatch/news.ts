@@ -14,6 +14,7 @@ import { runsEvents } from '#topics/catalog.ts'
 import type { ClaimedRun } from '../state/columns.ts'
 import type { EndedRun } from '../state/end.ts'
 import type { StoredPosition } from '../state/events.ts'
+import type { LocalRuns } from '../state/local-runs.ts'
 import type { DispatchStatus } from '../state/types.ts'
 
 const waitingMax = 2_000
@@ -29,30 +30,26 @@ const pauseMsEach = 2
 const pauseMsMax = 50
 /** Later than this is no news, also where nobody waits for it elsewhere. */
 const lateMs = 100
-/** A durable event waits this long for room, unless the log is away. */
-const roomMs = 1_000
-const roomLookMs = 20
 
 type News = OutgoingMessage<string, RunEventRecord>
 
 export interface RunNews extends Closeable {
   started(run: ClaimedRun): void
-  /** Dropped where too much waits. */
+  /** Dropped earlier than all else where too much waits. */
   partial(run: ClaimedRun, event: string): void
-  /** Resolves when there is room for more. */
-  stored(run: ClaimedRun, event: string, position: StoredPosition): Promise<void>
+  stored(run: ClaimedRun, event: string, position: StoredPosition): void
   ended(run: EndedRun): void
   dispatchEnded(goalId: number, status: DispatchStatus): void
 }
 
 /**
- * `tell` hears of everything at once, whatever becomes of the log, and says whether somebody here waited for it: then the log
+ * The readers of this process hear of everything at once, whatever becomes of the log. Where one of them waited for it the log
  * may bring it a little later, together with what follows.
  */
 export function createRunNews(
   publisher: Pick<Publisher, 'publish'>,
   log: Logger,
-  tell: (record: RunEventRecord) => boolean = () => false,
+  readers: LocalRuns['readers'] = new Set(),
 ): RunNews {
   let waiting: News[] = []
   let bytes = 0
@@ -60,6 +57,13 @@ export function createRunNews(
   let publishing: Promise<void> | undefined
   let due: NodeJS.Timeout | undefined
   const closing = new AbortController()
+
+  /** Whether somebody in this process waited for it. */
+  function tell(record: RunEventRecord): boolean {
+    let isHeard = false
+    for (const reader of readers) isHeard = reader(record) || isHeard
+    return isHeard
+  }
 
   const isFull = (share = 1) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
 
@@ -121,12 +125,9 @@ export function createRunNews(
       const isHeard = tell(value)
       if (!isFull(0.5)) add(run.slug, value, !isHeard)
     },
-    async stored(run, event, { seq, goalSeq }) {
+    stored(run, event, { seq, goalSeq }) {
       const value = { ...of(run), seq, goal_seq: goalSeq, event }
-      const isHeard = tell(value)
-      for (let waited = 0; isFull() && waited < roomMs && !closing.signal.aborted; waited += roomLookMs)
-        await sleep(roomLookMs)
-      add(run.slug, value, isUrgent(run, isHeard))
+      add(run.slug, value, isUrgent(run, tell(value)))
     },
     ended(run) {
       const { status, treeEnded, lastEventId } = run

@@ -6,7 +6,14 @@ import { isRawJson } from '#stidx/exact-json.ts'
 import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'
 import { isFault, spokenText } from '../state/said.ts'
 import type { RunError, RunEvent } from '../state/types.ts'
-import { type Joined, joinNamed, type NamingText, namingEvent, namingMessage } from './mentions.ts'
+import {
+  type Joined,
+  joinMessage,
+  joinNamed,
+  type NamingText,
+  namingEvent,
+  namingMessage,
+} from './mentions.ts'
 import { type RunHost, RunStopped } from './parts.ts'
 import { persist, type RunControl } from './run-control.ts'
 
@@ -52,14 +59,7 @@ export class RunEvents {
     // In an earlier attempt they were started already.
     if (!named || run.joined.length + run.skipped.length > 0) return
     const joined = await persist(this.#control, () =>
-      this.#host.relational.transaction(async (tx) => {
-        const held = await tx.query(
-          `select from platform.runs
-           where run_id = $1 and epoch = $2 and status = 'running' and cancel_requested_at is null for no key update`,
-          [run.runId, run.epoch],
-        )
-        return held.rows.length === 0 ? null : joinNamed(tx, run, named, nodes)
-      }),
+      joinMessage(this.#host.relational, run, named, nodes, 'running'),
     )
     if (joined) this.#haveJoined(joined)
   }
@@ -75,7 +75,7 @@ export class RunEvents {
     this.#shown = true
     this.#note(event)
     if (position.joined) this.#haveJoined(position.joined)
-    await this.#host.news.stored(run, text, position)
+    this.#host.news.stored(run, text, position)
   }
 
   async #takePartial(text: string): Promise<void> {

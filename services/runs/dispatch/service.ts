@@ -64,7 +64,6 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   const { relational } = engines
   const local = context.shared(createLocalRuns)
   const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
-  const figures = createRunMetrics(metrics, () => dispatcher.size)
   const dispatcher = startDispatcher(
     {
       relational,
@@ -74,7 +73,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       callNode: tracing ? tracedCallNode(callNode, tracing) : callNode,
       prepareSession,
       probeNode,
-      news: createRunNews(publisher, log, local.tell),
+      news: createRunNews(publisher, log, local.readers),
       ringOutbox: bell.ring,
       times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
       tracing,
@@ -82,7 +81,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
     {
       drainMs: context.drainMs ?? (() => 0),
       retentionDays: settings.RUN_RETENTION_DAYS,
-      onEnded: figures.ended,
+      onEnded: createRunMetrics(metrics, () => dispatcher.size),
     },
   )
   watched.onChange(dispatcher.probe)
@@ -98,12 +97,8 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   }
 }
 
-interface RunMetrics {
-  ended(run: EndedRun): void
-}
-
-/** `running` is asked at every scrape. */
-export function createRunMetrics(registry: Registry, running: () => number): RunMetrics {
+/** Call the result with every run that ended here. `running` is asked at every scrape. */
+function createRunMetrics(registry: Registry, running: () => number): (run: EndedRun) => void {
   const ended = sharedMetric(
     registry,
     'flotilla_runs_ended_total',
@@ -123,7 +118,5 @@ export function createRunMetrics(registry: Registry, running: () => number): Run
       this.set(running())
     },
   })
-  return {
-    ended: ({ slug, trigger, status }) => ended.inc({ agent: slug, trigger, status }),
-  }
+  return ({ slug, trigger, status }) => ended.inc({ agent: slug, trigger, status })
 }

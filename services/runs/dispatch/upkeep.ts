@@ -14,7 +14,7 @@ import {
   queueLostRuns,
   unstartedRuns,
 } from '../state/sweeps.ts'
-import { joinNamed, namingMessage } from './mentions.ts'
+import { joinMessage, namingMessage } from './mentions.ts'
 import type { RunHost } from './parts.ts'
 
 /** A dispatcher ends its own runs at their deadline; another one does so this much later. */
@@ -95,14 +95,7 @@ async function joinUnstarted(host: RunHost, since: Date): Promise<void> {
     const known = nodes()
     const named = namingMessage(run, known)
     if (!named) continue
-    const joined = await relational.transaction(async (tx) => {
-      const waits = await tx.query(
-        `select from platform.runs where run_id = $1 and epoch = $2 and status = 'queued'
-           and joined = '[]' and skipped = '[]' for no key update`,
-        [run.runId, run.epoch],
-      )
-      return waits.rows.length === 0 ? null : joinNamed(tx, run, named, known)
-    })
+    const joined = await joinMessage(relational, run, named, known, 'queued')
     for (const { slug } of joined?.joined ?? []) host.wake(slug)
   }
 }

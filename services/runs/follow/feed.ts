@@ -22,7 +22,7 @@ export type FeedListener = (record: RunEventRecord, local: boolean) => void
 export interface FeedParts extends FollowParts {
   eventLog: Log
   /** Of a process that may have the dispatcher. */
-  local?: Pick<LocalRuns, 'hear'>
+  local?: Pick<LocalRuns, 'readers'>
   codec: Codec
 }
 
@@ -46,7 +46,8 @@ export async function openFeed({ local, ...parts }: FeedParts): Promise<Feed> {
       if (value) pass(value, false)
     },
   })
-  const leave = local?.hear((record) => pass(record, true))
+  const hear = (record: RunEventRecord) => pass(record, true)
+  local?.readers.add(hear)
   return {
     subscribe(key, listener) {
       const together = listeners.get(key) ?? new Set()
@@ -57,7 +58,7 @@ export async function openFeed({ local, ...parts }: FeedParts): Promise<Feed> {
       }
     },
     async close() {
-      leave?.()
+      local?.readers.delete(hear)
       await following.close()
     },
   }

@@ -154,26 +154,14 @@ export const runRequest = bothSpellings(
   },
 )
 
-export interface RunRequest {
-  node: RunNode
-  userId: string
-  /** Undefined: a new one. */
-  sessionId: string | undefined
-  message: Content
-  streaming: boolean
-  stateDelta: Record<string, unknown> | undefined
-  customMetadata: Record<string, unknown> | undefined
-  onBusy: Static<typeof onBusy>
-  /** False: only the events of this run. */
-  join: boolean
-}
+export type RunRequest = Awaited<ReturnType<typeof readRunRequest>>
 
 /** Without a slug `appName` names the agent. Throws AppError `agent_not_found`, `app_name_mismatch`, `user_mismatch`, `validation_failed`, `payload_too_large`. */
 export async function readRunRequest(
   parts: Pick<StartParts, 'nodes' | 'relational'>,
   request: FastifyRequest,
   slug?: string,
-): Promise<RunRequest> {
+) {
   const nodes = parts.nodes.current()
   const body = request.body as Record<string, unknown>
   const appName = fieldOf<string>(body, 'appName')
@@ -182,12 +170,14 @@ export async function readRunRequest(
   return {
     node,
     userId: await userFor(parts.relational, callerOf(request), checkedId(fieldOf(body, 'userId'), 'userId')),
+    /** Undefined: a new one. */
     sessionId: checkedId(fieldOf(body, 'sessionId'), 'sessionId'),
     message: checkedMessage(fieldOf(body, 'newMessage'), 'newMessage'),
-    streaming: fieldOf(body, 'streaming') ?? false,
+    streaming: fieldOf<boolean>(body, 'streaming') ?? false,
     stateDelta: checkedExtra(fieldOf(body, 'stateDelta'), 'stateDelta'),
     customMetadata: checkedExtra(fieldOf(body, 'customMetadata'), 'customMetadata'),
-    onBusy: fieldOf(body, 'onBusy') ?? 'enqueue',
+    onBusy: fieldOf<Static<typeof onBusy>>(body, 'onBusy') ?? 'enqueue',
+    /** False: only the events of this run. */
     join: (request.query as { join?: string }).join !== 'false',
   }
 }
@@ -227,21 +217,12 @@ export const dispatchRequest = bothSpellings(
   { title: 'DispatchRequest', description: 'What is not known is ignored.' },
 )
 
-interface DispatchRequest {
-  userId: string
-  /** Undefined: a new one. */
-  sessionId: string | undefined
-  message: Content
-}
-
 /** Throws AppError `user_mismatch`, `validation_failed`, `payload_too_large`. */
-export async function readDispatchRequest(
-  executor: SqlExecutor,
-  request: FastifyRequest,
-): Promise<DispatchRequest> {
+export async function readDispatchRequest(executor: SqlExecutor, request: FastifyRequest) {
   const body = request.body as Record<string, unknown>
   return {
     userId: await userFor(executor, callerOf(request), checkedId(fieldOf(body, 'userId'), 'userId')),
+    /** Undefined: a new one. */
     sessionId: checkedId(fieldOf(body, 'sessionId'), 'sessionId'),
     message: checkedMessage(fieldOf(body, 'message'), 'message'),
   }

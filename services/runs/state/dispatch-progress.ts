@@ -2,10 +2,10 @@
 
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { insertRun, runIdOf } from './accept.ts'
-import { endDispatch } from './dispatches.ts'
+import { endDispatch, readDispatch } from './dispatches.ts'
 import { axon } from './end.ts'
 import { spokenText } from './said.ts'
-import type { Content, DispatchStatus, RunEvent, RunStatus } from './types.ts'
+import type { Content, DispatchStatus, Run, RunEvent } from './types.ts'
 
 export interface Progress {
   /** The synthesis that was started. */
@@ -25,13 +25,6 @@ interface Row {
   synthesis_until: Date
 }
 
-interface Member {
-  agent: string
-  status: RunStatus
-  summary: string | null
-  error: { message: string } | null
-}
-
 /** Called after each end of a run of the dispatch, and by the sweep; what has happened already happens once. */
 export function advanceDispatch(
   relational: Relational,
@@ -48,7 +41,7 @@ export function advanceDispatch(
     )
     const dispatch = rows[0]
     if (!dispatch || (await hasOpenRuns(tx, goalId))) return {}
-    const members = await readMembers(tx, goalId)
+    const { runs: members } = (await readDispatch(tx, goalId))!
     if (dispatch.synthesis_run_id === null && axonIsLive) {
       return { synthesis: await startSynthesis(tx, goalId, dispatch, members) }
     }
@@ -75,17 +68,7 @@ async function hasOpenRuns(tx: SqlTransaction, goalId: number): Promise<boolean>
   return rows.length > 0
 }
 
-async function readMembers(tx: SqlTransaction, goalId: number): Promise<Member[]> {
-  const { rows } = await tx.query<Member>(
-    `select r.agent, r.status, r.summary, r.error
-     from platform.runs r join platform.dispatches d on d.goal_id = r.goal_id
-     where r.goal_id = $1 and r.trigger = 'dispatch' order by array_position(d.run_ids, r.run_id)`,
-    [goalId],
-  )
-  return rows
-}
-
-function statusOf(members: Member[]): 'completed' | 'partial' | 'failed' {
+function statusOf(members: Run[]): 'completed' | 'partial' | 'failed' {
   const completed = members.filter(({ status }) => status === 'completed').length
   if (completed === members.length) return 'completed'
   return completed > 0 ? 'partial' : 'failed'
@@ -95,7 +78,7 @@ async function startSynthesis(
   tx: SqlTransaction,
   goalId: number,
   dispatch: Row,
-  members: Member[],
+  members: Run[],
 ): Promise<string> {
   const runId = runIdOf('synthesis', String(goalId))
   await insertRun(tx, {
@@ -116,7 +99,7 @@ async function startSynthesis(
   return runId
 }
 
-function questionOf(message: Content, members: Member[]): string {
+function questionOf(message: Content, members: Run[]): string {
   const reports = members.map(
     ({ agent, status, summary, error }) => `${agent} (${status}): ${error?.message ?? summary ?? ''}`,
   )

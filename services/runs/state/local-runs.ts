@@ -29,32 +29,14 @@ export interface LocalDispatcher {
   takeAtOnce(run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): AtOnce | undefined
 }
 
-/** Says whether somebody waits for the record. */
-type Listener = (record: RunEventRecord) => boolean
-
 export interface LocalRuns {
   /** Undefined where another process has it. */
   dispatcher: LocalDispatcher | undefined
-  /** Calls `listener` with all that the dispatcher publishes of runs, until the result is called. */
-  hear(listener: Listener): () => void
-  /** Whether somebody in this process waited for it. */
-  tell(record: RunEventRecord): boolean
+  /** The feed of each gateway: gets all that the dispatcher publishes of runs, and says whether somebody waits for it. */
+  readers: Set<(record: RunEventRecord) => boolean>
 }
 
 /** One for each process: see `ServiceHost.shared`. */
 export function createLocalRuns(): LocalRuns {
-  // One of each gateway of the process.
-  const listeners = new Set<Listener>()
-  return {
-    dispatcher: undefined,
-    hear(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
-    tell(record) {
-      let isHeard = false
-      for (const listener of listeners) isHeard = listener(record) || isHeard
-      return isHeard
-    },
-  }
+  return { dispatcher: undefined, readers: new Set() }
 }

@@ -1,6 +1,6 @@
 /** Finds runs that nobody works on: of dispatchers that are gone, of nodes that are away, and those past their time. */
 
-import type { SqlExecutor } from '#engines/relational/port.ts'
+import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { turnsBack } from './claims.ts'
 import { type ClaimedRun, claimedColumns } from './columns.ts'
 import { axon, type EndedRun, endRuns } from './end.ts'
@@ -113,14 +113,12 @@ export async function endUnstartedRuns(
   executor: SqlExecutor,
   { since, axonIsLive }: { since: Date; axonIsLive: boolean },
 ): Promise<EndedRun[]> {
-  const { rows } = await executor.query<{ run_id: string }>(
-    `select run_id from platform.runs
-     where status = 'queued' and (head_at < $1::timestamptz
-       or (not $2::boolean and slug = '${axon.slug}' and trigger = 'report' and created_at < $1::timestamptz))
-     order by id limit ${batchMax}`,
+  const runIds = await idsOf(
+    executor,
+    `status = 'queued' and (head_at < $1::timestamptz
+       or (not $2::boolean and slug = '${axon.slug}' and trigger = 'report' and created_at < $1::timestamptz))`,
     [since, axonIsLive],
   )
-  const runIds = rows.map((row) => row.run_id)
   return endRuns(executor, { runIds, when: 'queued', status: 'failed', error: nodeUnavailable })
 }
 
@@ -143,10 +141,11 @@ export async function endOverdueRuns(executor: SqlExecutor, graceMs: number): Pr
   return endRuns(executor, { runIds, when: 'open', status: 'failed', error: runTimeout })
 }
 
-async function idsOf(executor: SqlExecutor, condition: string): Promise<string[]> {
+async function idsOf(executor: SqlExecutor, condition: string, params: SqlValue[] = []): Promise<string[]> {
   const { rows } = await executor.query<{ run_id: string }>(
     // Whoever holds a row just now changes it, or was paused: the next sweep sees.
     `select run_id from platform.runs where ${condition} order by id limit ${batchMax} for no key update skip locked`,
+    params,
   )
   return rows.map((row) => row.run_id)
 }
