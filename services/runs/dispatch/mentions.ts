@@ -4,7 +4,7 @@
  */
 
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
-import { chooseMentions, pairKey } from '../mentions/choose-mentions.ts'
+import { chooseMentions, type MentionTally, pairKey } from '../mentions/choose-mentions.ts'
 import { findMentions } from '../mentions/find-mentions.ts'
 import type { NodeSet } from '../nodes/types.ts'
 import { insertRun, type NewRun, runIdOf } from '../state/accept.ts'
@@ -97,12 +97,7 @@ export async function joinNamed(
   return result
 }
 
-function chosenOf(
-  run: ClaimedRun,
-  { text, isUser }: NamingText,
-  nodes: NodeSet,
-  tally: { runs: number; pairs: Record<string, number> },
-) {
+function chosenOf(run: ClaimedRun, { text, isUser }: NamingText, nodes: NodeSet, tally: MentionTally) {
   const caller = run.messageAuthor && run.messageAuthor !== 'user' ? { caller: run.messageAuthor } : {}
   return chooseMentions({
     text,
@@ -111,7 +106,7 @@ function chosenOf(
     isUser,
     depth: run.depth,
     nodes,
-    tally: { runs: tally.runs, pairs: new Map(Object.entries(tally.pairs)) },
+    tally,
     alreadyNamed: new Set(run.joined.map(({ agent }) => agent)),
   })
 }

@@ -58,20 +58,17 @@ export function createRunNews(
   let due: NodeJS.Timeout | undefined
   const closing = new AbortController()
 
-  /** Whether somebody in this process waited for it. */
-  function tell(record: RunEventRecord): boolean {
+  const isFull = (share: number) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
+
+  /** `wanted`: false where nobody waits for it anywhere. */
+  function add(slug: string, value: RunEventRecord, wanted = true): void {
     let isHeard = false
-    for (const reader of readers) isHeard = reader(record) || isHeard
-    return isHeard
-  }
-
-  const isFull = (share = 1) => waiting.length >= waitingMax * share || bytes >= waitingBytesMax * share
-
-  function add(slug: string, value: RunEventRecord, isUrgent: boolean): void {
-    if (isFull()) return
+    for (const reader of readers) isHeard = reader(value) || isHeard
+    const isPiece = value.event !== null && value.seq === null
+    if (isFull(isPiece ? 0.5 : 1)) return
     waiting.push({ key: slug, value })
     bytes += value.event?.length ?? 0
-    if (isUrgent || waiting.length >= batchMax) publishNow()
+    if ((wanted && !isHeard) || waiting.length >= batchMax) publishNow()
     else due ??= setTimeout(publishNow, lateMs)
   }
 
@@ -114,30 +111,16 @@ export function createRunNews(
   }
 
   return {
-    started(run) {
-      const value = { ...of(run), status: 'running' }
-      tell(value)
-      // Nobody waits for that.
-      add(run.slug, value, false)
-    },
-    partial(run, event) {
-      const value = { ...of(run), event }
-      const isHeard = tell(value)
-      if (!isFull(0.5)) add(run.slug, value, !isHeard)
-    },
-    stored(run, event, { seq, goalSeq }) {
-      const value = { ...of(run), seq, goal_seq: goalSeq, event }
-      add(run.slug, value, isUrgent(run, tell(value)))
-    },
+    started: (run) => add(run.slug, { ...of(run), status: 'running' }, false),
+    partial: (run, event) => add(run.slug, { ...of(run), event }),
+    stored: (run, event, { seq, goalSeq }) =>
+      add(run.slug, { ...of(run), seq, goal_seq: goalSeq, event }, isWanted(run)),
     ended(run) {
       const { status, treeEnded, lastEventId } = run
-      const value = { ...of(run), status, tree_ended: treeEnded, last_seq: lastEventId }
-      add(run.slug, value, isUrgent(run, tell(value)))
+      const end = { status, tree_ended: treeEnded, last_seq: lastEventId }
+      add(run.slug, { ...of(run), ...end }, isWanted(run))
     },
-    dispatchEnded(goalId, status) {
-      const value = { ...nothing, goal_id: goalId, goal_status: status }
-      add('', value, !tell(value))
-    },
+    dispatchEnded: (goalId, status) => add('', { ...nothing, goal_id: goalId, goal_status: status }),
     async close() {
       closing.abort()
       publishNow()
@@ -147,8 +130,8 @@ export function createRunNews(
 }
 
 /** Nobody waits for what AXON says of a report. */
-function isUrgent({ trigger }: ClaimedRun | EndedRun, isHeard: boolean): boolean {
-  return !isHeard && trigger !== 'report'
+function isWanted({ trigger }: ClaimedRun | EndedRun): boolean {
+  return trigger !== 'report'
 }
 
 const nothing: RunEventRecord = {

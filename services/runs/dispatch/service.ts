@@ -59,8 +59,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
       import('../nodes/traced-call.ts'),
       import('../nodes/adk/probe.ts'),
     ])
-  const stopping = new AbortController()
-  const watched = watchNodes({ env, log, signal: stopping.signal })
+  const watched = watchNodes({ env, log })
   const { relational } = engines
   const local = context.shared(createLocalRuns)
   const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
@@ -91,7 +90,6 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
     async close() {
       local.dispatcher = undefined
       await dispatcher.close()
-      stopping.abort()
       await Promise.all([notices.close(), watched.close(), bell.close()])
     },
   }

@@ -35,11 +35,11 @@ export interface MentionsAsked {
 }
 
 /** What the root message has started so far. */
-interface MentionTally {
+export interface MentionTally {
   /** Runs of the tree, the root run among them. */
   runs: number
   /** By `pairKey`. */
-  pairs: ReadonlyMap<string, number>
+  pairs: Readonly<Record<string, number>>
 }
 
 interface ChosenMentions {
@@ -89,7 +89,7 @@ function isTalk(
 function limitMet(asked: MentionsAsked, name: string, joined: number): SkipReason | null {
   const { speaker, isUser, depth, tally } = asked
   if (depth >= mentionLimits.depthMax) return 'depth'
-  const ofPair = isUser ? 0 : (tally.pairs.get(pairKey(speaker, name)) ?? 0)
+  const ofPair = isUser ? 0 : (tally.pairs[pairKey(speaker, name)] ?? 0)
   if (ofPair >= mentionLimits.pairMax) return 'pair'
   if (joined >= mentionLimits.fanOutMax) return 'fan_out'
   return tally.runs + joined >= mentionLimits.runsMax ? 'budget' : null

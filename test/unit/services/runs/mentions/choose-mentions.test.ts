@@ -28,7 +28,7 @@ function choose(text: string, asked: Partial<MentionsAsked> = {}): { join: strin
     isUser: false,
     depth: 0,
     nodes,
-    tally: { runs: 1, pairs: new Map() },
+    tally: { runs: 1, pairs: {} },
     ...asked,
   })
   return {
@@ -79,7 +79,7 @@ describe('chooseMentions', () => {
   })
 
   it('lets an agent call another twice, and never damps a user', () => {
-    const pairs = new Map([
+    const pairs = Object.fromEntries([
       [pairKey('WHALE', 'PULSE'), 2],
       [pairKey('PULSE', 'ATLAS'), 2],
     ])
@@ -91,15 +91,16 @@ describe('chooseMentions', () => {
   })
 
   it('stops at twelve runs of one root message', () => {
-    const tally = { runs: 11, pairs: new Map() }
+    const tally = { runs: 11, pairs: {} }
     expect(choose('PULSE ATLAS', { tally })).toEqual({ join: ['PULSE'], skipped: ['ATLAS budget'] })
   })
 
   it('ends two agents that always name each other', () => {
-    const pairs = new Map<string, number>()
+    const pairs: Record<string, number> = {}
     let [speaker, other, depth, runs] = ['NEXUS', 'ATLAS', 0, 1]
     for (; choose(`@${other}`, { speaker, depth, tally: { runs, pairs } }).join.length > 0; depth++) {
-      pairs.set(pairKey(speaker, other), (pairs.get(pairKey(speaker, other)) ?? 0) + 1)
+      const key = pairKey(speaker, other)
+      pairs[key] = (pairs[key] ?? 0) + 1
       ;[speaker, other] = [other, speaker]
       runs += 1
     }
