@@ -2,8 +2,8 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 import { type NodeServer, openNodeServer } from '#services/runs/reference-node/node-server.ts'
+import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 import { findQdrant } from '../scripts/servers/qdrant.ts'
 import type { BenchRow } from './bench.ts'
 import { openDistributedStage, provision } from './distributed-stage.ts'

@@ -51,12 +51,12 @@ export const followRunOperation = defineOperation({
 
 /** Tells once of each agent of a dispatch that it will not answer. */
 function createFallen({ output }: Context, relational: Relational, goalId: number): () => Promise<void> {
-  const told = new Set<string>()
+  const reported = new Set<string>()
   return async () => {
     const { runs } = await dispatchOf(relational, goalId)
     for (const { runId, agent, status, error } of runs) {
-      if ((status !== 'failed' && status !== 'canceled') || told.has(runId)) continue
-      told.add(runId)
+      if ((status !== 'failed' && status !== 'canceled') || reported.has(runId)) continue
+      reported.add(runId)
       await output.item({ kind: 'status', agent, status, error: error?.message ?? null })
     }
   }

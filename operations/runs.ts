@@ -106,14 +106,13 @@ export const listRunsOperation = defineOperation({
   /** Items are pages before the last. */
   async run(
     { platform, output }: OperationContext<RunView[]>,
-    { limit: most = 100, all = false, userId, ...filters }: Static<typeof listArgs>,
+    { limit: most = 100, all = false, ...filters }: Static<typeof listArgs>,
   ): Promise<{ runs: RunView[] }> {
-    const query = { all: true, ...filters, ...(userId === undefined ? {} : { ofUser: userId }) }
-    const runs = await listPages(output, most, async (limit, cursor: string | undefined) => {
-      const from = cursor === undefined ? {} : { cursor }
-      const page = await listRuns(platform.engines.relational, { ...query, limit, ...from })
+    const runs = await listPages(output, most, async (limit, before: number | undefined) => {
+      const from = before === undefined ? {} : { before }
+      const page = await listRuns(platform.engines.relational, { all: true, ...filters, limit, ...from })
       const shown = page.runs.filter(({ trigger }) => all || trigger !== 'report')
-      return { rows: shown.map(viewOfRun), next: page.next ?? undefined }
+      return { rows: shown.map(viewOfRun), next: page.next }
     })
     return { runs }
   },

@@ -3,8 +3,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 import { type NodeServer, openNodeServer } from '#services/runs/reference-node/node-server.ts'
+import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 import { serveForked, sharedNow } from '../forked.ts'
 import { lastWords, targetNames, workerName } from './mix.ts'
 

@@ -32,17 +32,12 @@ function inRunSpan(tracing: Tracing | undefined, run: ClaimedRun, work: () => Pr
   return followed([span], tracing.run([span], work))
 }
 
-/** Longer than a commit takes that a claim did not see yet. */
-const latelyMs = 1_000
-
 export class Claimer implements LocalDispatcher {
   readonly #host: RunHost
   readonly #running = new Map<string, RunControl>()
   readonly #tasks = new Set<Promise<void>>()
   /** Slugs that are being claimed for; true: there is more by now. */
   readonly #claiming = new Map<string, boolean>()
-  /** By slug. */
-  readonly #heardAt = new Map<string, number>()
   /** Places for runs that are being claimed. */
   #reserved = 0
   /** Slugs whose runs may wait because this dispatcher has taken on as much as it may, in the order of their turns. */
@@ -81,19 +76,6 @@ export class Claimer implements LocalDispatcher {
         busy()
       },
     }
-  }
-
-  /** A run was accepted for this node, or goes back into its queue. */
-  heard(slug: string): void {
-    this.#heardAt.set(slug, performance.now())
-    this.wake(slug)
-  }
-
-  /** Whether a run may have been accepted so lately that the end of another one did not see it yet. */
-  readonly heardLately = (slug: string): boolean => {
-    // With one session every statement sees all that was committed before.
-    if (this.#host.relational.driver === 'embedded') return false
-    return performance.now() - (this.#heardAt.get(slug) ?? Number.NEGATIVE_INFINITY) < latelyMs
   }
 
   /** Claims what waits at this node, soon. */

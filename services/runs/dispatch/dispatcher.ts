@@ -15,7 +15,7 @@ import { Claimer } from './claimer.ts'
 import { readReports } from './node-message.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
 import { createTogether } from './together.ts'
-import { advance, NodeHealth, slugsToWake, sweep } from './upkeep.ts'
+import { advance, NodeHealth, sweep } from './upkeep.ts'
 
 /** Those of runs that end together have their reports and events of the fleet looked after together. */
 const followUpMs = 20
@@ -90,7 +90,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       if (resting) sweeping.wake()
     },
     wake(slug) {
-      claimer.heard(slug)
+      claimer.wake(slug)
       host.busy()
     },
     async ended(runs: readonly EndedRun[]) {
@@ -100,7 +100,9 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
         const { runId, slug, trigger, status, attempt } = run
         log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
       }
-      for (const slug of slugsToWake(runs, claimer.heardLately)) claimer.wake(slug)
+      // Only with one session every statement sees all that was committed before: else a run that was accepted meanwhile may wait.
+      const freed = runs.filter(({ othersWait }) => othersWait || relational.driver !== 'embedded')
+      for (const { slug } of freed) claimer.wake(slug)
       if (runs.some(({ trigger }) => trigger !== 'report')) followUpSoon()
       const goals = new Set(runs.flatMap(({ goalId }) => goalId ?? []))
       for (const goalId of goals) await advance(host, health, goalId)

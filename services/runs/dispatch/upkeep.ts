@@ -2,7 +2,7 @@
 
 import type { RunNode } from '../nodes/types.ts'
 import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
-import { axon, type EndedRun } from '../state/end.ts'
+import { axon } from '../state/end.ts'
 import { ensureNodes, writeProbes } from '../state/node-rows.ts'
 import {
   endLostRuns,
@@ -109,12 +109,4 @@ export async function advance(host: RunHost, health: NodeHealth, goalId: number)
   })
   if (synthesis) host.wake(axon.slug)
   if (ended) news.dispatchEnded(goalId, ended)
-}
-
-/**
- * Slugs where the end of these runs made room for others. With several sessions a run that was accepted meanwhile may have
- * been overlooked, so there every slug counts that it heard of lately.
- */
-export function slugsToWake(runs: readonly EndedRun[], heardLately: (slug: string) => boolean): Set<string> {
-  return new Set(runs.flatMap(({ slug, othersWait }) => (othersWait || heardLately(slug) ? [slug] : [])))
 }

@@ -164,7 +164,7 @@ export async function insertRun(
     run.deadline ?? null,
     run.onBusy === 'reject',
     run.trigger === 'api' || run.trigger === 'dispatch',
-    JSON.stringify(headersOf(run)),
+    JSON.stringify({ [headerNames.agent]: run.agent, ...originOf(run) }),
     notify,
     claim?.holder ?? null,
     claim?.leaseMs ?? null,
@@ -241,11 +241,14 @@ function acceptedRun(
   }
 }
 
-function headersOf(run: NewRun): Record<string, string> {
+/** The headers of records that follow from a request. */
+export function originOf({
+  requestId,
+  traceparent,
+}: Pick<NewRun, 'requestId' | 'traceparent'>): Record<string, string> {
   return {
-    [headerNames.agent]: run.agent,
-    ...(run.requestId ? { [headerNames.requestId]: run.requestId } : {}),
-    ...(run.traceparent ? { [headerNames.traceparent]: run.traceparent } : {}),
+    ...(requestId ? { [headerNames.requestId]: requestId } : {}),
+    ...(traceparent ? { [headerNames.traceparent]: traceparent } : {}),
   }
 }
 

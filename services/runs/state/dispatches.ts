@@ -3,10 +3,9 @@
 import type { Relational, SqlExecutor, SqlTransaction, SqlValue } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { sizedPage } from '#runtime/http/sized-page.ts'
-import { headerNames } from '#runtime/publish/messages.ts'
 import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
-import { insertRun, refusal } from './accept.ts'
+import { insertRun, originOf, refusal } from './accept.ts'
 import { type CancelHeaders, cancelWithin } from './cancel.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
 import { cancelNotice, wakeDispatchers } from './notice.ts'
@@ -33,20 +32,13 @@ export interface NewDispatch {
 /** The goal, its dispatch and the runs commit together. Throws AppError `user_mismatch`, `session_queue_full`, `too_many_waiting`. */
 export async function acceptDispatch(relational: Relational, given: NewDispatch): Promise<Dispatch> {
   const goalId = await relational.transaction(async (tx) => {
-    const goal = await createGoal(tx, goalOf(given), given.author, headersOf(given))
+    const goal = await createGoal(tx, goalOf(given), given.author, originOf(given))
     const deadline = await insertDispatch(tx, goal.id, given)
     if (deadline) await insertRuns(tx, goal.id, deadline, given)
     return goal.id
   })
   for (const { slug } of given.runs) wakeDispatchers(relational, slug)
   return (await readDispatch(relational, goalId))!
-}
-
-function headersOf({ requestId, traceparent }: NewDispatch): Record<string, string> {
-  return {
-    ...(requestId ? { [headerNames.requestId]: requestId } : {}),
-    ...(traceparent ? { [headerNames.traceparent]: traceparent } : {}),
-  }
 }
 
 function goalOf({ message, creationKey }: NewDispatch) {

@@ -22,31 +22,31 @@ export interface RunQuery {
   /** Everybody's, reports to AXON as well. */
   all?: boolean
   /** Of these runs, those of users of this name. */
-  ofUser?: string
+  userId?: string
   agent?: string
   status?: RunStatus
   sessionId?: string
-  goalId?: number
+  goalId?: number | string
   rootRunId?: string
   /** Runs that one request accepted, and those that joined them. */
   requestId?: string
   limit: number
   /** `next` of the page before. */
-  cursor?: string
+  before?: number
 }
 
-export interface RunPage {
+interface RunPage {
   runs: Run[]
-  /** Null at the end. */
-  next: string | null
+  /** Undefined at the end. */
+  next: number | undefined
 }
 
 /** The newest first, by pages that end at `limit` or at `pageBytesMax`. `agent` is a codename or slug, in any case. */
 export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<RunPage> {
   const { rows, isLast } = await sizedPage<Run & { id: number }>(query.limit, (limit, last) =>
-    readRuns(executor, { ...query, limit, ...(last ? { cursor: String(last.id) } : {}) }),
+    readRuns(executor, { ...query, limit, ...(last ? { before: last.id } : {}) }),
   )
-  return { runs: rows.map(({ id: _, ...run }) => run), next: isLast ? null : String(rows.at(-1)!.id) }
+  return { runs: rows.map(({ id: _, ...run }) => run), next: isLast ? undefined : rows.at(-1)!.id }
 }
 
 async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & { id: number })[]> {
@@ -64,14 +64,14 @@ async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & 
     ]
     conditions.push(own.length === 0 ? 'false' : `(${own.join(' or ')})`)
   }
-  where((p) => `r.user_id = ${p}`, query.ofUser)
+  where((p) => `r.user_id = ${p}`, query.userId)
   where((p) => `r.slug = lower(${p})`, query.agent)
   where((p) => `r.status = ${p}`, query.status)
   where((p) => `r.session_id = ${p}`, query.sessionId)
-  where((p) => `r.goal_id = ${p}`, query.goalId)
+  where((p) => `r.goal_id = ${p}::bigint`, query.goalId)
   where((p) => `(r.run_id = ${p} or r.parent_run_id is not null and r.root_run_id = ${p})`, query.rootRunId)
   where((p) => `r.request_id = ${p}`, query.requestId)
-  where((p) => `r.id < ${p}::bigint`, query.cursor)
+  where((p) => `r.id < ${p}`, query.before)
   const { rows } = await executor.query<Run & { id: number }>(
     `select r.id, ${runColumns()} from ${runsWithTrees}
      ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`} order by r.id desc limit $1`,

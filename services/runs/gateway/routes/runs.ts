@@ -10,7 +10,6 @@ import { openFollow } from '../../follow/follow.ts'
 import { runAlone, treeOf } from '../../follow/subjects.ts'
 import { cancelRun } from '../../state/cancel.ts'
 import { listRuns, type RunQuery } from '../../state/read.ts'
-import type { RunStatus } from '../../state/types.ts'
 import type { RunParts } from '../gateway.ts'
 import { runFor } from '../owned.ts'
 import { endOfRun, eventStream, joinQuery, run, runs, status, streamText, viewOfRun } from '../views.ts'
@@ -28,6 +27,8 @@ const filters = {
   goalId: Type.Optional(Type.String({ pattern: '^[1-9]\\d{0,14}$', description: 'A dispatch.' })),
   rootRunId: filter('The run whose tree it is.'),
 }
+
+type Filters = Pick<RunQuery, keyof typeof filters>
 
 const params = Type.Object({ runId: Type.String({ description: 'Its id.', maxLength: 128 }) })
 
@@ -53,36 +54,17 @@ function registerList(scope: FastifyInstance, { relational }: RunParts): void {
       response: { 200: runs },
     },
     async handler(request, reply) {
-      const { limit, cursor, ...asked } = request.query as PageParameters & Record<string, string>
-      const { limit: most, before } = readPage({
-        ...(limit ? { limit } : {}),
-        ...(cursor ? { cursor } : {}),
-      })
+      const { limit, cursor, ...asked } = request.query as PageParameters & Filters
       const { access, uid } = callerOf(request)
       const found = await listRuns(relational, {
-        ...queryOf(asked),
+        ...asked,
         ...(access === 'admin' ? { all: true } : { callerUid: uid, userUid: uid }),
-        limit: most,
-        ...(before === undefined ? {} : { cursor: String(before) }),
+        ...readPage(request.query as PageParameters),
       })
-      linkNext(request, reply, found.next === null ? undefined : Number(found.next))
+      linkNext(request, reply, found.next)
       return found.runs.map(viewOfRun)
     },
   })
-}
-
-function queryOf({
-  userId,
-  goalId,
-  status: wanted,
-  ...rest
-}: Record<string, string>): Omit<RunQuery, 'limit'> {
-  return {
-    ...rest,
-    ...(userId === undefined ? {} : { ofUser: userId }),
-    ...(goalId === undefined ? {} : { goalId: Number(goalId) }),
-    ...(wanted === undefined ? {} : { status: wanted as RunStatus }),
-  }
 }
 
 function registerShow(scope: FastifyInstance, { relational }: RunParts): void {

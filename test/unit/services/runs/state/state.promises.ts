@@ -293,16 +293,16 @@ export function describeRows(open: () => Promise<Relational>): void {
       for (let n = 0; n < 5; n++) ids.unshift((await accept(relational, { sessionId: `s${n}` })).runId)
       await accept(relational, { callerUid: 'bob', userId: 'bob' })
       const seen: string[] = []
-      let cursor: string | undefined
+      let before: number | undefined
       do {
         const page = await listRuns(relational, {
           callerUid: 'uid-ada',
           limit: 2,
-          ...(cursor ? { cursor } : {}),
+          ...(before ? { before } : {}),
         })
         seen.push(...page.runs.map(({ runId }) => runId))
-        cursor = page.next ?? undefined
-      } while (cursor)
+        before = page.next
+      } while (before)
       expect(seen).toEqual(ids)
       expect((await listRuns(relational, { userUid: 'bob', limit: 9 })).runs).toHaveLength(1)
       expect((await listRuns(relational, { limit: 9 })).runs).toEqual([])

@@ -174,7 +174,7 @@ function describeNames(opened: () => World): void {
     expect(await idsOf({ userUid: kite })).toEqual([own.runId])
     expect(await idsOf({ callerUid: kite, userUid: kite })).toEqual([free.runId, own.runId])
     expect(await idsOf({ userUid: 'kite' })).toEqual([])
-    expect(await idsOf({ all: true, ofUser: 'kite' })).toEqual([own.runId])
+    expect(await idsOf({ all: true, userId: 'kite' })).toEqual([own.runId])
   })
 }
 
