@@ -89,21 +89,20 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
       const send = createConnections()
       const sessions = createNodeSessions(send)
       const set = nodes ?? nodesAt(node.url)
-      const dispatcher = startDispatcher(
-        {
-          relational: faulty,
-          log: silentLog,
-          holder: holder ?? `d${dispatchers.length}`,
-          nodes: () => set,
-          callNode: createCallNode(send, sessions),
-          prepareSession: sessions.prepare,
-          probeNode: createProbeNode(),
-          news: createRunNews(publisher as never, silentLog),
-          ringOutbox: () => {},
-          times: { ...shortTimes, ...times },
-        },
-        { drainMs: () => drainMs, retentionDays: 30 },
-      )
+      const dispatcher = startDispatcher({
+        relational: faulty,
+        log: silentLog,
+        holder: holder ?? `d${dispatchers.length}`,
+        nodes: () => set,
+        callNode: createCallNode(send, sessions),
+        prepareSession: sessions.prepare,
+        probeNode: createProbeNode(),
+        news: createRunNews(publisher as never, silentLog),
+        ringOutbox: () => {},
+        times: { ...shortTimes, ...times },
+        drainMs: () => drainMs,
+        retentionDays: 30,
+      })
       dispatchers.push(dispatcher)
       return dispatcher
     },

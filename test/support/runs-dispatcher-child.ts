@@ -31,21 +31,20 @@ async function work(given: ChildGiven): Promise<void> {
       return []
     },
   }
-  const dispatcher = startDispatcher(
-    {
-      relational,
-      log: silentLog,
-      holder: given.holder,
-      nodes: () => nodes,
-      callNode,
-      prepareSession,
-      probeNode,
-      news: createRunNews(publisher as never, silentLog),
-      ringOutbox: () => {},
-      times: { ...shortTimes, ...given.times },
-    },
-    { drainMs: () => 0, retentionDays: 30 },
-  )
+  const dispatcher = startDispatcher({
+    relational,
+    log: silentLog,
+    holder: given.holder,
+    nodes: () => nodes,
+    callNode,
+    prepareSession,
+    probeNode,
+    news: createRunNews(publisher as never, silentLog),
+    ringOutbox: () => {},
+    times: { ...shortTimes, ...given.times },
+    drainMs: () => 0,
+    retentionDays: 30,
+  })
   hearNotices({ relational, log: silentLog }, 'flotilla_runs', dispatcher.heard)
 }
 

@@ -26,14 +26,6 @@ const pruneEveryMs = 3_600_000
 const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
 
-interface DispatcherOptions {
-  /** Hears of every run that ended here. */
-  onEnded?(run: EndedRun): void
-  /** How long `close` lets runs go on; asked when it begins. */
-  drainMs(): number
-  retentionDays: number
-}
-
 export interface Dispatcher extends Closeable, LocalDispatcher {
   /** A notice of `runsChannel`; none when listening begins, because some may have been missed. */
   heard(notice?: string): void
@@ -72,7 +64,7 @@ function storesOf({
   }
 }
 
-export function startDispatcher(parts: DispatcherParts, options: DispatcherOptions): Dispatcher {
+export function startDispatcher(parts: DispatcherParts): Dispatcher {
   const { log, times, relational, holder } = parts
   const health = new NodeHealth()
   const stopping = new AbortController()
@@ -96,7 +88,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
     async ended(runs: readonly EndedRun[]) {
       for (const run of runs) {
         parts.news.ended(run)
-        options.onEnded?.(run)
+        parts.onEnded?.(run)
         const { runId, slug, trigger, status, attempt } = run
         log.debug({ run: runId, agent: slug, trigger, status, attempt }, 'runs.ended')
       }
@@ -155,7 +147,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
     const lease = { name: 'runs.prune', holder, ttlMs: pruneLeaseMs }
     await withLease(relational, lease, async ({ signal }) => {
       while (!signal.aborted && !stopping.signal.aborted) {
-        if ((await pruneRuns(relational, options.retentionDays)) === 0) return
+        if ((await pruneRuns(relational, parts.retentionDays)) === 0) return
       }
     })
   }
@@ -176,7 +168,7 @@ export function startDispatcher(parts: DispatcherParts, options: DispatcherOptio
       stopping.abort()
       claimer.rest()
       await Promise.all(loops.map((loop) => loop.close()))
-      await Promise.race([claimer.idle(), sleep(options.drainMs())])
+      await Promise.race([claimer.idle(), sleep(parts.drainMs())])
       claimer.stop()
       await claimer.idle()
       clearTimeout(followUp)

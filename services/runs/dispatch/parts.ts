@@ -25,6 +25,11 @@ export interface DispatcherParts {
   ringOutbox(): void
   times: RunTimes
   tracing?: Tracing | undefined
+  /** Hears of every run that ended here. */
+  onEnded?(run: EndedRun): void
+  /** How long `close` lets runs go on; asked when it begins. */
+  drainMs(): number
+  retentionDays: number
 }
 
 /** What a run of this dispatcher may ask of it. */

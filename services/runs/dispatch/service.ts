@@ -63,26 +63,22 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   const { relational } = engines
   const local = context.shared(createLocalRuns)
   const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
-  const dispatcher = startDispatcher(
-    {
-      relational,
-      log,
-      holder: instanceId,
-      nodes: () => watched.current(),
-      callNode: tracing ? tracedCallNode(callNode, tracing) : callNode,
-      prepareSession,
-      probeNode,
-      news: createRunNews(publisher, log, local.readers),
-      ringOutbox: bell.ring,
-      times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
-      tracing,
-    },
-    {
-      drainMs: context.drainMs ?? (() => 0),
-      retentionDays: settings.RUN_RETENTION_DAYS,
-      onEnded: createRunMetrics(metrics, () => dispatcher.size),
-    },
-  )
+  const dispatcher = startDispatcher({
+    relational,
+    log,
+    holder: instanceId,
+    nodes: () => watched.current(),
+    callNode: tracing ? tracedCallNode(callNode, tracing) : callNode,
+    prepareSession,
+    probeNode,
+    news: createRunNews(publisher, log, local.readers),
+    ringOutbox: bell.ring,
+    times: relational.driver === 'embedded' ? embeddedTimes : runTimes,
+    tracing,
+    drainMs: context.drainMs ?? (() => 0),
+    retentionDays: settings.RUN_RETENTION_DAYS,
+    onEnded: createRunMetrics(metrics, () => dispatcher.size),
+  })
   watched.onChange(dispatcher.probe)
   const notices = hearNotices({ relational, log }, runsChannel, dispatcher.heard)
   local.dispatcher = dispatcher

@@ -19,7 +19,7 @@ export interface Feed extends Closeable {
 /** `local`: from the dispatcher of this process, whose records come once more with the log. */
 export type FeedListener = (record: RunEventRecord, local: boolean) => void
 
-export interface FeedParts extends FollowParts {
+interface FeedParts extends FollowParts {
   eventLog: Log
   /** Of a process that may have the dispatcher. */
   local?: Pick<LocalRuns, 'readers'>

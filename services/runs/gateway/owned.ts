@@ -38,7 +38,7 @@ export async function userFor(
 }
 
 /** Of a run or a dispatch. */
-export interface Owned {
+interface Owned {
   callerUid: string
   /** Null: nobody of the platform, or not known. */
   userUid: string | null

@@ -21,9 +21,9 @@ export const bodyBytesMax = 6 * messageBytesMax + 2 * extrasBytesMax
 const idLengthMax = 512
 
 /** ADK's clients send null for what they leave out. */
-export const absentOr = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()], shownAs(schema)))
+const absentOr = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()], shownAs(schema)))
 
-export const content = Type.Object(
+const content = Type.Object(
   {
     role: absentOr(Type.String({ description: '`user`.' })),
     parts: Type.Array(
@@ -40,21 +40,17 @@ export const content = Type.Object(
   },
 )
 
-export const userIdDescription =
+const userIdDescription =
   'Default: the caller. Agents name users of their own as they like. The id of an agent, or the uid of a person, of the ' +
   'platform may be named by that one and by admins alone; people who are no admins name themselves alone.'
-export const sessionIdDescription =
+const sessionIdDescription =
   'Default: a new one. A session belongs to its user: one that an earlier agent of the same id, or a free name, began is refused.'
 
-export const id = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 2 * idLengthMax, description })
-export const object = (description: string) => Type.Record(Type.String(), Type.Any(), { description })
+const id = (description: string) => Type.String({ minLength: 1, maxLength: 2 * idLengthMax, description })
+const object = (description: string) => Type.Record(Type.String(), Type.Any(), { description })
 
 /** A body with these properties in both spellings; others are ignored, as ADK does. The description shows the one. */
-export function bothSpellings(
-  properties: TProperties,
-  options: { title: string; description: string },
-): TSchema {
+function bothSpellings(properties: TProperties, options: { title: string; description: string }): TSchema {
   const shown = Type.Object(properties, options)
   const snake = Object.entries(properties).map(([name, schema]) => [snakeOf(name), Type.Optional(schema)])
   const all = { ...Object.fromEntries(snake), ...optional(properties) }
@@ -70,7 +66,7 @@ function snakeOf(name: string): string {
 }
 
 /** The field by either name; undefined for null. */
-export function fieldOf<T>(body: Record<string, unknown>, name: string): T | undefined {
+function fieldOf<T>(body: Record<string, unknown>, name: string): T | undefined {
   return (body[name] ?? body[snakeOf(name)] ?? undefined) as T | undefined
 }
 
@@ -101,7 +97,7 @@ export function checkedMessage(message: string | Content | undefined, name: stri
 }
 
 /** State and metadata for the node. */
-export function checkedExtra(
+function checkedExtra(
   value: Record<string, unknown> | undefined,
   name: string,
 ): Record<string, unknown> | undefined {

@@ -53,7 +53,7 @@ export function linkTargetEnd(text: string, index: number, to: number): number {
   return end
 }
 
-export interface Address {
+interface Address {
   isEmail: boolean
   /** The end of the address, or the place up to which none begins. */
   lookedUpTo: number

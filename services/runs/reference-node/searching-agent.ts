@@ -51,7 +51,7 @@ export function messageText({ texts }: Message): string {
 const namingMark = 'The message that names you:\n\n'
 
 /** Of a message that brings the conversation before it, only the end: `author: text`. */
-export function questionOf(message: Message): string {
+function questionOf(message: Message): string {
   const text = messageText(message)
   const from = text.lastIndexOf(namingMark)
   return from < 0 ? text : text.slice(from + namingMark.length).replace(/^[A-Za-z0-9_]{1,32}: /, '')

@@ -7,7 +7,7 @@ import { axon } from './end.ts'
 import { spokenText } from './said.ts'
 import type { Content, DispatchStatus, Run, RunEvent } from './types.ts'
 
-export interface Progress {
+interface Progress {
   /** The synthesis that was started. */
   synthesis?: string
   /** The state in which the dispatch ended. */

@@ -10,7 +10,7 @@ import type { RunError, RunStatus, RunTrigger } from './types.ts'
 export const axon = { slug: 'axon', codename: 'AXON' } as const
 
 /** The end of runs that no dispatcher works on: the gateway, or a sweep, says how. */
-export interface RunEnd {
+interface RunEnd {
   runIds: string[]
   /** Which of them may be ended now; `lost`: their dispatcher has not renewed its lease. */
   when: 'queued' | 'lost' | 'open'

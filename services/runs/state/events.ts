@@ -4,7 +4,7 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 
 const eventLimits = { events: 10_000, bytes: 32 * 1024 * 1024 } as const
 
-export interface Held {
+interface Held {
   runId: string
   epoch: number
 }

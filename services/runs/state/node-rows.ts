@@ -9,7 +9,7 @@ import { type RunStatus, runStatuses } from './types.ts'
 const downAfterSeconds = 15
 const terminatedAfterSeconds = 60
 
-export interface Probed {
+interface Probed {
   slug: string
   answered: boolean
 }

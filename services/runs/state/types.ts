@@ -1,6 +1,7 @@
 /** What a run, its events and a dispatch are, as every room of this area sees them. */
 
 import type { Content, Part, RunEvent } from '#client/run-types.ts'
+import type { ErrorCode } from '#lib/error-codes.ts'
 
 export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
 export type RunStatus = (typeof runStatuses)[number]
@@ -9,11 +10,10 @@ export type RunStatus = (typeof runStatuses)[number]
 export const runTriggers = ['api', 'mention', 'dispatch', 'synthesis', 'report'] as const
 export type RunTrigger = (typeof runTriggers)[number]
 
-/** Why a run failed; the same words as the problem codes of the gateway. */
-type RunErrorCode = 'agent_error' | 'node_lost' | 'node_unavailable' | 'run_timeout' | 'too_many_events'
-
+/** Why a run failed. */
 export interface RunError {
-  code: RunErrorCode
+  /** As in problem documents. */
+  code: ErrorCode
   /** For people; never a node's own text beyond its error message, cut at 500 characters, never a path or a stack. */
   message: string
   retryable: boolean

@@ -160,9 +160,9 @@ export function registerRunCreation(scope: FastifyInstance, parts: StartParts): 
 }
 
 /** Longer waits break at proxies. */
-export const waitMsMax = 60_000
+const waitMsMax = 60_000
 
-export interface Wanted {
+interface Wanted {
   /** The events as they come. */
   stream: boolean
   /** 0: the answer says that the run was accepted. */
@@ -172,7 +172,7 @@ export interface Wanted {
 }
 
 /** For the schema of a route that follows Prefer. */
-export const preferHeaders = Type.Object({
+const preferHeaders = Type.Object({
   prefer: Type.Optional(
     Type.String({
       description:
@@ -200,7 +200,7 @@ function listOf(header: string | string[] | undefined): string[] {
 }
 
 /** Throws AppError `session_busy`, `session_queue_full`, `too_many_waiting`, and what an Idempotency-Key is refused with. */
-export async function startRun(
+async function startRun(
   parts: StartParts,
   request: FastifyRequest,
   reply: FastifyReply,
