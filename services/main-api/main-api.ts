@@ -61,7 +61,7 @@ export async function openMainApi(
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const lastUse = scope.add('last use', createLastUse({ relational, log }))
     const feed = scope.add('feed', await openFeed({ eventLog, codec, publisher, log }))
-    const runs = scope.add('runs', await openRunsFollowed(context))
+    const runs = await openRunsFollowed(context, scope)
     const sweep = { what: 'sweep of refresh tokens', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log }
     scope.add(
       'sweep',

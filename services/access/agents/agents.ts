@@ -93,19 +93,6 @@ export async function provisionAgent(
   return { ...changed, privateKeyPem: key.privateKeyPem }
 }
 
-/** As `provisionAgent`, of several with the keys that they have: all of them, or none. */
-export async function provisionAgents(
-  relational: Relational,
-  inputs: readonly { agent: NewAgent; key: AgentKey }[],
-): Promise<void> {
-  for (const { agent } of inputs) checkNewAgent(agent)
-  await relational.transaction(async (tx) => {
-    for (const { agent, key } of inputs) {
-      await writeAgentChange(tx, await insertAgent(tx, agent, key), 'provisioned')
-    }
-  })
-}
-
 export async function listAgents(executor: SqlExecutor): Promise<Agent[]> {
   const { rows } = await executor.query<Agent>(
     `select ${columns} from platform.agents order by lower(agent_id)`,

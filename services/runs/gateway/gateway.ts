@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
-import { type Closeable, createScope } from '#lib/resource.ts'
+import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
@@ -44,31 +44,23 @@ export interface RunGateway extends StartParts, Closeable {
   waits: Waits
 }
 
-export interface RunsFollowed extends Closeable, Omit<StartParts, 'streams' | 'change'> {}
+export type RunsFollowed = Omit<StartParts, 'streams' | 'change'>
 
-/** What the routes of runs work with, at any interface; close it after the last answer. */
+/** What the routes of runs work with, at any interface, opened into a scope that is closed after the last answer. */
 export async function openRunsFollowed(
   context: ServiceContext<'eventLog' | 'relational', unknown>,
+  scope: Scope,
 ): Promise<RunsFollowed> {
   const { engines, env, log } = context
   const { relational, eventLog } = engines
   const local = context.shared(createLocalRuns)
-  const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
-  )
-  try {
-    return {
-      relational,
-      local,
-      log,
-      nodes: scope.add('nodes file', watchNodes({ env, log })),
-      feed: scope.add('feed of runs', await openFeed({ ...context, eventLog, local })),
-      looks: scope.add('looks at runs', createLooks({ relational, log })),
-      close: () => scope.close(),
-    }
-  } catch (error) {
-    await scope.close()
-    throw error
+  return {
+    relational,
+    local,
+    log,
+    nodes: scope.add('nodes file', watchNodes({ env, log })),
+    feed: scope.add('feed of runs', await openFeed({ ...context, eventLog, local })),
+    looks: scope.add('looks at runs', createLooks({ relational, log })),
   }
 }
 
@@ -80,7 +72,7 @@ export async function openRunGateway(context: RunGatewayContext): Promise<RunGat
     log.error({ part, reason: describeError(error) }, 'close-failed'),
   )
   try {
-    const followed = scope.add('runs', await openRunsFollowed(context))
+    const followed = await openRunsFollowed(context, scope)
     const identity = scope.add('identity provider', await openProvider(context))
     const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
     const keys = scope.add('keys', await openGatewayKeys({ relational, eventLog, publisher, log }))

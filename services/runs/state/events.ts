@@ -32,10 +32,10 @@ export interface StoredPosition {
 export async function storeEvent(
   executor: SqlExecutor,
   { runId, epoch }: Held,
-  { event, before }: NewEvent,
+  given: NewEvent,
 ): Promise<StoredPosition | null> {
-  const { rows } = await executor.query<StoredPosition>(statement, [runId, epoch, event, before])
-  return rows[0] ?? null
+  const [stored = null] = await storeEvents(executor, [{ runId, epoch, ...given }])
+  return stored
 }
 
 /** Why `storeEvent` gave null; the position of an event that was stored after all. */
@@ -67,8 +67,6 @@ export async function storeEvents(
   executor: SqlExecutor,
   given: EventOfRun[],
 ): Promise<(StoredPosition | null)[]> {
-  // The usual case has the shorter statement.
-  if (given.length === 1) return [await storeEvent(executor, given[0]!, given[0]!)]
   const { rows } = await executor.query<StoredPosition & { n: number }>(
     `select n, p.seq, p.goal_seq as "goalSeq", p.canceled
      from unnest($1::text[], $2::bigint[], $3::text[], $4::integer[]) with ordinality as g (run_id, epoch, event, before, n)
@@ -87,9 +85,6 @@ export async function storeEvents(
     return position?.seq == null ? null : position
   })
 }
-
-const statement = `select seq, goal_seq as "goalSeq", canceled
-  from platform.store_run_event($1, $2, $3, $4, ${eventLimits.events}, ${eventLimits.bytes}) where seq is not null`
 
 /** Before the first partial event is published: from then on the attempt is not repeated. False as `storeEvent` gives null. */
 export async function markShown(executor: SqlExecutor, { runId, epoch }: Held): Promise<boolean> {
