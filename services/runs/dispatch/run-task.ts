@@ -3,6 +3,7 @@
 import { describeError } from '#lib/errors.ts'
 import { NodeFault, type RunNode } from '../nodes/types.ts'
 import { type GiveBack, giveBackRun } from '../state/claims.ts'
+import type { HeldEnd } from '../state/end.ts'
 import { attemptsMax, nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
 import type { RunError } from '../state/types.ts'
 import { nodeMessageOf } from './node-message.ts'
@@ -11,16 +12,17 @@ import { persist, type RunControl } from './run-control.ts'
 import { agentError, RunEvents, TooManyEvents } from './run-events.ts'
 
 type Outcome =
-  | {
-      kind: 'ended'
-      status: 'completed' | 'failed' | 'canceled'
-      error?: RunError
-      reportedBy: 'node' | 'gateway'
-    }
+  | Pick<HeldEnd, 'status' | 'error' | 'reportedBy'>
   /** Back into the queue; where that is not possible any more, the node counts as lost. */
-  | { kind: 'again'; why: GiveBack }
+  | { again: GiveBack }
   /** Another dispatcher has it, or somebody ended it. */
-  | { kind: 'gone' }
+  | 'gone'
+
+const canceled: Outcome = { status: 'canceled', error: null, reportedBy: 'gateway' }
+
+function failed(error: RunError, reportedBy: HeldEnd['reportedBy'] = 'gateway'): Outcome {
+  return { status: 'failed', error, reportedBy }
+}
 
 /** Never throws. */
 export async function workOn(host: RunHost, control: RunControl, node: RunNode): Promise<void> {
@@ -40,8 +42,7 @@ async function play(host: RunHost, control: RunControl, node: RunNode, events: R
   const { run, signal } = control
   try {
     const given = await persist(control, () => nodeMessageOf(host, run))
-    if (run.cancelRequestedAt || given === null)
-      return { kind: 'ended', status: 'canceled', reportedBy: 'gateway' }
+    if (run.cancelRequestedAt || given === null) return canceled
     host.news.started(run)
     await events.takeMessage()
     const call = host.callNode({
@@ -60,40 +61,33 @@ async function play(host: RunHost, control: RunControl, node: RunNode, events: R
       await events.take(event)
     }
     signal.throwIfAborted()
-    return events.error
-      ? { kind: 'ended', status: 'failed', error: events.error, reportedBy: 'node' }
-      : { kind: 'ended', status: 'completed', reportedBy: 'node' }
+    if (events.error) return failed(events.error, 'node')
+    return { status: 'completed', error: null, reportedBy: 'node' }
   } catch (error) {
     return outcomeOf(error, host, control)
   }
 }
 
 function outcomeOf(error: unknown, host: RunHost, { run }: RunControl): Outcome {
-  const failed = (fault: RunError, reportedBy: 'node' | 'gateway' = 'gateway'): Outcome => ({
-    kind: 'ended',
-    status: 'failed',
-    error: fault,
-    reportedBy,
-  })
   if (error instanceof RunStopped) {
     switch (error.reason) {
       case 'canceled':
-        return { kind: 'ended', status: 'canceled', reportedBy: 'gateway' }
+        return canceled
       case 'timeout':
         return failed(runTimeout)
       case 'stopping':
-        return { kind: 'again', why: 'stopped' }
+        return { again: 'stopped' }
       case 'lease_lost':
-        return { kind: 'gone' }
+        return 'gone'
     }
   }
   if (error instanceof TooManyEvents) return failed(tooManyEvents, 'node')
   if (error instanceof NodeFault) {
     if (error.kind === 'agent_error') return failed(agentError(error.message, host.nodes().secrets), 'node')
-    return { kind: 'again', why: error.kind }
+    return { again: error.kind }
   }
   host.log.error({ run: run.runId, reason: describeError(error) }, 'runs.failed')
-  return { kind: 'again', why: 'lost' }
+  return { again: 'lost' }
 }
 
 const tooManyEvents: RunError = {
@@ -109,21 +103,14 @@ async function conclude(
   outcome: Outcome,
 ): Promise<void> {
   const { run } = control
-  if (outcome.kind === 'gone') return
-  if (outcome.kind === 'again') {
-    if (await givenBack(host, control, outcome.why)) return host.wake(run.slug)
-    return conclude(host, control, events, await failedOrCanceled(host, control, outcome.why))
+  if (outcome === 'gone') return
+  if ('again' in outcome) {
+    if (await givenBack(host, control, outcome.again)) return host.wake(run.slug)
+    return conclude(host, control, events, await failedOrCanceled(host, control, outcome.again))
   }
-  const ended = await persist(control, () =>
-    host.endRun({
-      runId: run.runId,
-      epoch: run.epoch,
-      status: outcome.status,
-      error: outcome.error ?? null,
-      summary: events.summary,
-      reportedBy: outcome.reportedBy,
-    }),
-  )
+  const { runId, epoch } = run
+  const { summary } = events
+  const ended = await persist(control, () => host.endRun({ runId, epoch, summary, ...outcome }))
   if (ended) await host.ended([ended])
 }
 
@@ -142,7 +129,6 @@ async function failedOrCanceled(host: RunHost, control: RunControl, why: GiveBac
       [control.run.runId],
     ),
   )
-  if (rows[0]?.canceled) return { kind: 'ended', status: 'canceled', reportedBy: 'gateway' }
-  const error = why === 'unavailable' ? nodeUnavailable : nodeLost
-  return { kind: 'ended', status: 'failed', error, reportedBy: 'gateway' }
+  if (rows[0]?.canceled) return canceled
+  return failed(why === 'unavailable' ? nodeUnavailable : nodeLost)
 }

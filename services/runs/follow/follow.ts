@@ -32,16 +32,16 @@ interface FollowedEvent {
   behind?: number | null
 }
 
+interface FollowOptions {
+  after: number
+  /** It did not exist before `openFollow`, so that the rows need not be read at first. */
+  fresh?: boolean
+  signal: AbortSignal
+}
+
 export interface Follow<T> {
-  /**
-   * Events behind `after` until the end; then says how it ended, or undefined when the signal aborted. `fresh`: it did not
-   * exist before `openFollow`, so that the rows need not be read at first. Once only.
-   */
-  events(options: {
-    after: number
-    fresh?: boolean
-    signal: AbortSignal
-  }): AsyncGenerator<FollowedEvent, Ending<T> | undefined>
+  /** Events behind `after` until the end; then says how it ended, or undefined when the signal aborted. Once only. */
+  events(options: FollowOptions): AsyncGenerator<FollowedEvent, Ending<T> | undefined>
   close(): void
 }
 
@@ -68,7 +68,7 @@ export function openFollow<T>({ feed, looks }: FollowParts, subject: Subject<T>)
 async function* follow<T>(
   subject: Subject<T>,
   news: News<T>,
-  { after, fresh = false, signal }: { after: number; fresh?: boolean; signal: AbortSignal },
+  { after, fresh = false, signal }: FollowOptions,
 ): AsyncGenerator<FollowedEvent, Ending<T> | undefined> {
   news.last = after
   news.behind = !fresh

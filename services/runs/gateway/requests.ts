@@ -199,16 +199,15 @@ function checkAppName(appName: string | undefined, { codename, slug, app }: RunN
   throw new AppError('app_name_mismatch', `appName must be ${codename}, the agent of the path.`)
 }
 
-const text = Type.String({ examples: ['What do you know about the relay?'] })
+const message = Type.Union([Type.String({ examples: ['What do you know about the relay?'] }), content], {
+  description: 'A text, or a message as in a run.',
+})
 
 export const dispatchRequest = bothSpellings(
   {
     userId: absentOr(id(userIdDescription)),
     sessionId: absentOr(id(sessionIdDescription)),
-    message: Type.Union([text, content], {
-      description: 'A text, or a message as in a run.',
-      ...shownAs(Type.Union([text, content], { description: 'A text, or a message as in a run.' })),
-    }),
+    message: { ...message, ...shownAs(message) },
   },
   { title: 'DispatchRequest', description: 'What is not known is ignored.' },
 )

@@ -70,15 +70,13 @@ type Body = Dispatcher.ResponseData['body']
 
 /** Sends the run; a node that has forgotten its session gets it once again. */
 async function begin(send: SendToNode, sessions: NodeSessions, call: NodeCall): Promise<Body> {
-  await sessions.ensure(call, call.signal)
-  const first = await sendRun(send, call)
-  if ('body' in first) return first.body
-  if (!first.isSessionMissing) throw refusedRun(first.status)
-  sessions.forget(call)
-  await sessions.ensure(call, call.signal)
-  const second = await sendRun(send, call)
-  if ('body' in second) return second.body
-  throw refusedRun(second.status)
+  for (let isAgain = false; ; isAgain = true) {
+    await sessions.ensure(call, call.signal)
+    const answer = await sendRun(send, call)
+    if ('body' in answer) return answer.body
+    if (isAgain || !answer.isSessionMissing) throw refusedRun(answer.status)
+    sessions.forget(call)
+  }
 }
 
 async function sendRun(
