@@ -12,7 +12,7 @@ import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { TlsEngine } from '#lib/tls-probe.ts'
 import type { Embedder } from './embedder/port.ts'
 import { checkEmbedderSettings, embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
-import type { LogSnapshot } from './event-log/embedded/snapshot.ts'
+import type { LogSnapshot } from './event-log/embedded/log-file.ts'
 import type { EventLog } from './event-log/port.ts'
 import { checkEventLogSettings, eventLogSettings, kafkaConnection, kafkaTls } from './event-log/settings.ts'
 import type { IdentityEngine } from './identity/port.ts'
@@ -156,7 +156,7 @@ export async function embeddedFaults(
     [
       'eventLog',
       async () =>
-        (await import('./event-log/embedded/layout.ts')).checkLogFile(join(directory, folders.eventLog)),
+        (await import('./event-log/embedded/log-file.ts')).checkLogFile(join(directory, folders.eventLog)),
     ],
     [
       'vectors',
@@ -181,7 +181,7 @@ export async function embeddedFaults(
 
 /** What the embedded log of this data directory holds now, to be copied while the log goes on. */
 export async function snapshotLog(directory: string): Promise<LogSnapshot> {
-  const { openLogSnapshot } = await import('./event-log/embedded/snapshot.ts')
+  const { openLogSnapshot } = await import('./event-log/embedded/log-file.ts')
   return openLogSnapshot(join(directory, folders.eventLog))
 }
 

@@ -8,18 +8,18 @@ import { mkdirSync } from 'node:fs'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type Administration, createAdministration } from './embedded/administration.ts'
+import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { createClock } from './embedded/clock.ts'
-import { createGroups, type Groups } from './embedded/groups.ts'
-import { nobody } from './embedded/holders.ts'
-import { logPath } from './embedded/layout.ts'
-import { openLogReader } from './embedded/log-reader.ts'
-import { createPositions } from './embedded/positions.ts'
+import { createGroupCalls, createGroups } from './embedded/groups.ts'
+import { logPath } from './embedded/log-file.ts'
+import { openLogReader } from './embedded/partition-reader.ts'
+import type { ReaderData, ReaderHandlers } from './embedded/reader-thread.ts'
 import { createTail } from './embedded/tail.ts'
-import { bounded, openThreads, type Threads } from './embedded/threads.ts'
-import { createTopics, type Topics } from './embedded/topics.ts'
-import { createWriteQueue, type WriteQueue } from './embedded/write-queue.ts'
-import type { Written } from './embedded/writer.ts'
+import { createPositions, createTopicCalls, createTopics } from './embedded/topics.ts'
+import { createWriteQueue } from './embedded/write-queue.ts'
+import { nobody, type Written } from './embedded/writer.ts'
+import type { WriterData, WriterHandlers } from './embedded/writer-thread.ts'
+import { bounded, logUnavailable } from './faults.ts'
 import type { EventLog, NewRecord } from './port.ts'
 
 /** Bytes written to the WAL before a checkpoint copies it into the file. */
@@ -30,6 +30,9 @@ const appendTimeoutMs = deadlines.engine.logAppendMs
 const pingTimeoutMs = deadlines.engine.pingMs
 /** For what is being written when the log is closed. */
 const settleTimeoutMs = deadlines.engine.logDrainMs
+/** Opening reads the ends of all partitions, and what a killed process left in the WAL. */
+const openTimeoutMs = deadlines.embedded.openMs
+const closeTimeoutMs = deadlines.embedded.closeMs
 
 /** Times of records follow a wall clock that jumped ahead after this long. */
 const timesBelieveAfterMs = 600_000
@@ -51,47 +54,30 @@ export interface EmbeddedLog extends EventLog {
   sweepNow(): Promise<void>
 }
 
-interface Parts {
-  clientId: string
-  threads: Threads
-  topics: Topics
-  queue: WriteQueue
-  groups: Groups
-  /** Tails and readers. */
-  open: Set<Closeable>
-  fault(error: unknown): void
-}
-
 /** Opens the log, also one whose process was killed. Throws `invalid_configuration` for a file of a newer layout. */
 export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<EmbeddedLog> {
-  const { directory, sweepEveryMs = 5_000, onFault = printFault } = options
+  const { directory, sweepEveryMs = 5_000, onFault: fault = printFault } = options
   mkdirSync(directory, { recursive: true, mode: 0o700 })
-  const threads = await openThreads({ file: logPath(directory), sweepEveryMs })
+  const { writer, reader, loaded, alive } = await openThreads({ file: logPath(directory), sweepEveryMs })
+  const write = writer.call
+  const { fetch } = reader.call
   const topics = createTopics()
-  for (const topic of threads.loaded.topics) topics.add(topic)
-  followCleaner(threads, topics, onFault)
-  const positions = createPositions(threads.loaded.positions)
+  for (const topic of loaded.topics) topics.add(topic)
+  writer.on('trimmed', ({ id, start }: { id: number; start: number }) => topics.trimmed(id, start))
+  writer.on('fault', (message: string) => fault(new Error(message)))
+  const positions = createPositions(loaded.positions)
   const queue = createWriteQueue({
-    write: (batch) => threads.writer.send('write', [batch], [batch.block]) as Promise<Written>,
-    wrote: createCheckpointer(threads, onFault),
+    write: (batch) => writer.send('write', [batch], [batch.block]) as Promise<Written>,
+    wrote: createCheckpointer(reader, fault),
     clock: createClock({
-      startAt: Math.max(threads.loaded.newestAt, Date.now()),
+      startAt: Math.max(loaded.newestAt, Date.now()),
       believedAfterMs: timesBelieveAfterMs,
     }),
   })
-  const { fetch } = threads.reader.call
-  const groups = createGroups({ positions, queue, fetch, fault: onFault, alive: threads.alive })
+  const groups = createGroups({ positions, queue, fetch, fault, alive })
   const clientId = randomUUID()
-  const administration = createAdministration({ clientId, threads, topics, positions, groups, queue })
-  return assemble(
-    { clientId, threads, topics, queue, groups, open: new Set(), fault: onFault },
-    administration,
-  )
-}
-
-function assemble(parts: Parts, administration: Administration): EmbeddedLog {
-  const { threads, topics, queue, groups, open, fault } = parts
-  const write = threads.writer.call
+  /** Tails and readers. */
+  const open = new Set<Closeable>()
   let closing: Promise<void> | undefined
 
   function whileOpen<A extends unknown[], T>(call: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
@@ -100,12 +86,15 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
       return call(...args)
     }
   }
+  const administration = {
+    ...createTopicCalls({ topics, positions, writer, reader }),
+    ...createGroupCalls(clientId, groups, topics, { positions, queue }, writer),
+  }
   // Object.fromEntries forgets which name has which call: every one comes back under its own name.
   const calls = Object.fromEntries(
     Object.entries(administration).map(([name, call]) => [name, whileOpen(call as () => Promise<unknown>)]),
-  ) as unknown as Administration
+  ) as unknown as typeof administration
 
-  const reading = { fetch: threads.reader.call.fetch, fault }
   function remember<T extends Closeable>(reader: T): T {
     open.add(reader)
     const close = async () => {
@@ -120,10 +109,17 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
       if (state.topic.spec.cleanup === 'compact') refuseKeyless(records)
       return queue.append(state, records, { timeoutMs, holder })
     })
+  async function closeParts(): Promise<void> {
+    for (const one of open) await one.close()
+    await groups.closeAll()
+    await bounded(queue.settled(), settleTimeoutMs).catch(() => {})
+    await closeThread(reader)
+    await closeThread(writer)
+  }
 
   return {
     driver: 'embedded',
-    clientId: parts.clientId,
+    clientId,
     ...calls,
     append: appendAs(nobody),
     fencedWriter: whileOpen(async (name) => {
@@ -133,28 +129,53 @@ function assemble(parts: Parts, administration: Administration): EmbeddedLog {
     // Members live in this process: one that is not closed is alive, so session time-outs have nothing to do here.
     consume: whileOpen(async (options) => groups.join(topics.topic(options.topic), options)),
     tail: whileOpen(async (options) =>
-      remember(createTail(topics.topic(options.topic), options, { ...reading, alive: threads.alive })),
+      remember(createTail(topics.topic(options.topic), options, { fetch, fault, alive })),
     ),
     read: whileOpen(async (options) =>
-      remember(openLogReader(topics.topic(options.topic), options, reading)),
+      remember(openLogReader(topics.topic(options.topic), options, { fetch, fault })),
     ),
     compactNow: whileOpen((topic) => write.compactNow(topic)),
     sweepNow: whileOpen(() => write.sweepNow()),
     ping: whileOpen(async (timeoutMs) => {
-      await bounded(Promise.all([write.ping(), threads.reader.call.ping()]), timeoutMs ?? pingTimeoutMs)
+      await bounded(Promise.all([write.ping(), reader.call.ping()]), timeoutMs ?? pingTimeoutMs)
     }),
     close() {
-      closing ??= closeParts(parts)
+      closing ??= closeParts()
       return closing
     },
   }
 }
 
-async function closeParts({ threads, queue, groups, open }: Parts): Promise<void> {
-  for (const reader of open) await reader.close()
-  await groups.closeAll()
-  await bounded(queue.settled(), settleTimeoutMs).catch(() => {})
-  await threads.close()
+/** The writer comes first: it makes the file. */
+async function openThreads(data: WriterData & ReaderData) {
+  let alive = true
+  const died = (cause: unknown) => {
+    alive = false
+    return logUnavailable(cause)
+  }
+  const writer = openWorker<WriterHandlers>(
+    { entry: new URL('./embedded/writer-thread.ts', import.meta.url), name: 'log-writer', data },
+    died,
+  )
+  try {
+    const loaded = await bounded(writer.call.open(), openTimeoutMs)
+    const reader = openWorker<ReaderHandlers>(
+      { entry: new URL('./embedded/reader-thread.ts', import.meta.url), name: 'log-reader', data },
+      died,
+    )
+    return { writer, reader, loaded, alive: () => alive }
+  } catch (error) {
+    await writer.terminate()
+    throw error
+  }
+}
+
+/** A thread that does not end its work in time is ended: what it had committed stays. */
+async function closeThread(
+  thread: WorkerClient<WriterHandlers> | WorkerClient<ReaderHandlers>,
+): Promise<void> {
+  await bounded<void>(thread.call.close(), closeTimeoutMs).catch(() => {})
+  await thread.terminate()
 }
 
 /** Compaction knows records by their key. */
@@ -164,18 +185,11 @@ function refuseKeyless(records: NewRecord[]): void {
   }
 }
 
-function followCleaner(threads: Threads, topics: Topics, fault: (error: unknown) => void): void {
-  threads.writer.on('trimmed', ({ id, start }: { id: number; start: number }) => {
-    const state = topics.byId(id)
-    if (!state) return
-    state.start = Math.max(state.start, start)
-    for (const reader of [...state.readers]) reader.changed()
-  })
-  threads.writer.on('fault', (message: string) => fault(new Error(message)))
-}
-
 /** Lets the reading thread copy the WAL into the file, so that no commit waits for it. */
-function createCheckpointer(threads: Threads, fault: (error: unknown) => void): (bytes: number) => void {
+function createCheckpointer(
+  reader: WorkerClient<ReaderHandlers>,
+  fault: (error: unknown) => void,
+): (bytes: number) => void {
   let since = 0
   let running = false
   return (bytes) => {
@@ -183,7 +197,7 @@ function createCheckpointer(threads: Threads, fault: (error: unknown) => void): 
     if (running || since < checkpointEveryBytes) return
     since = 0
     running = true
-    threads.reader.call
+    reader.call
       .checkpoint()
       .catch(fault)
       .finally(() => {

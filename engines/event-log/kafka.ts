@@ -1,24 +1,19 @@
 /** The event log on Kafka; its parts are in kafka/. */
 
 import { deadlines } from '#lib/deadlines.ts'
-import { createAdminCalls } from './kafka/admin.ts'
-import { createAdminClient } from './kafka/admin-client.ts'
-import { createBrokerTime } from './kafka/broker-time.ts'
+import { logUnavailable, partitionNotFound } from './faults.ts'
+import { createRepeatedCalls } from './kafka/calls.ts'
 import { createCluster, type KafkaOptions } from './kafka/cluster.ts'
 import { openConsumer } from './kafka/consumer.ts'
-import { logUnavailable, partitionNotFound } from './kafka/faults.ts'
 import { createGroups } from './kafka/groups.ts'
 import { createOwnIdentities, takeIdentities } from './kafka/identities.ts'
 import { createLogRanges } from './kafka/log-ranges.ts'
-import { createPartitionFacts } from './kafka/partition-facts.ts'
-import { createProduceClient } from './kafka/produce-client.ts'
 import { createProducer, type Producer } from './kafka/producer.ts'
 import { createQuietFetcher } from './kafka/quiet-fetcher.ts'
 import { openReader, type ReaderParts } from './kafka/reader.ts'
-import { createSender } from './kafka/sender.ts'
+import { createProduceClient, createSender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
-import { createTopicFacts } from './kafka/topic-facts.ts'
-import { createTopics } from './kafka/topics.ts'
+import { createTopicFacts, createTopics } from './kafka/topics.ts'
 import type { EventLog, LogReader } from './port.ts'
 
 export type { KafkaOptions }
@@ -33,14 +28,13 @@ const pingTimeoutMs = deadlines.engine.pingMs
 export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   const { log } = options
   const cluster = createCluster(options)
-  const adminClient = createAdminClient(cluster)
-  const admin = createAdminCalls(adminClient)
+  const calls = createRepeatedCalls()
   const ranges = createLogRanges(cluster)
-  const topics = createTopics(admin, ranges, options.replicationFactor)
-  const groups = createGroups(admin, cluster, ranges)
-  const facts = createTopicFacts(topics, createBrokerTime(admin, adminClient, log))
+  const facts = createTopicFacts(calls.ask, cluster, log)
+  const topics = createTopics({ ask: calls.ask, cluster, ranges, facts })
+  const groups = createGroups(calls, cluster, ranges)
   const produceClient = createProduceClient(cluster)
-  const sender = createSender(cluster, produceClient)
+  const sender = createSender(cluster.topics, produceClient)
   const producer = createProducer(sender, facts, createOwnIdentities(produceClient.identify))
   const readers = new Set<{ close(): Promise<void> }>()
   let closing: Promise<void> | undefined
@@ -65,7 +59,7 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
   async function close(): Promise<void> {
     await Promise.all([producer.close(), ...[...readers].map((reader) => reader.close())])
     await Promise.all([produceClient.close(), quiet.close()])
-    admin.close()
+    calls.close()
     await cluster.close()
   }
   function appendOf(producer: Producer): EventLog['append'] {
@@ -81,19 +75,10 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     clientId: options.clientId,
     ...topics,
     ...groups,
-    partitionFacts: createPartitionFacts(admin, cluster),
     append: appendOf(producer),
     async fencedWriter(name) {
       const writer = createProducer(sender, facts, await takeIdentities(produceClient.identify, name))
       return remember({ append: appendOf(writer), close: writer.close })
-    },
-    async deleteTopic(name) {
-      await topics.deleteTopic(name)
-      facts.forget(name)
-    },
-    async addPartitions(name, total) {
-      await topics.addPartitions(name, total)
-      facts.forget(name)
     },
     consume: async ({ listener, ...given }) =>
       remember(openConsumer({ fetchBytesMax, ...given }, listener, reading)),

@@ -5,7 +5,7 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fenceRecord } from '#engines/event-log/kafka/fence.ts'
+import { fenceRecord } from '#engines/event-log/kafka/partition-writer.ts'
 import { openKafkaLog } from '#engines/event-log/kafka.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { growTopic } from '#operations/grow.ts'

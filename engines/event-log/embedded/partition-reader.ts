@@ -1,13 +1,14 @@
 /**
- * Reads one partition in order for one member or tail: from the file at first, and from memory once it has caught
- * up.
+ * Reads partitions in order for members, tails and readers: from the file at first, and from memory once they have caught up.
  */
 
-import type { StoredRecord } from '../port.ts'
+import { partitionNotFound } from '../faults.ts'
+import type { LogReader, ReadOptions, StoredRecord } from '../port.ts'
 import type { Fetched } from './reader-thread.ts'
 import { createCursor, lastOffset, takeRecords } from './record-block.ts'
-import type { PartitionListener, PartitionState } from './topics.ts'
+import type { PartitionListener, PartitionState, Topic } from './topics.ts'
 
+export const fetchBytesDefault = 1_048_576
 /** After a failed read. */
 const retryAfterMs = 200
 
@@ -16,8 +17,8 @@ export interface ReaderOptions {
   fetch(id: number, position: number, bytesMax: number): Promise<Fetched>
   bytesMax: number
   records(records: StoredRecord[]): void
-  /** The position is outside of the log. Undefined: the reader goes on at the first record that is kept. */
-  misplaced?: (problem: { position: number; start: number; end: number }) => void
+  /** The position is outside of the log: nothing is read until `seek`. */
+  misplaced(problem: { position: number; start: number; end: number }): void
   /** A listener that threw, or a read that failed (it is repeated). */
   fault(error: unknown): void
 }
@@ -105,14 +106,9 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
   /** Only what is about to be delivered stops the reader: a block before it comes first. */
   function outside(from: number): void {
     if (position !== from || stopped) return
-    if (!options.misplaced) {
-      position = state.start
-      setImmediate(pump)
-      return
-    }
     halt()
-    const { misplaced } = options
-    reportThrown(options.fault, () => misplaced({ position: from, start: state.start, end: state.end }))
+    const problem = { position: from, start: state.start, end: state.end }
+    reportThrown(options.fault, () => options.misplaced(problem))
   }
   function halt(): void {
     epoch++
@@ -167,5 +163,52 @@ function reportThrown(fault: (error: unknown) => void, call: () => void): void {
     call()
   } catch (error) {
     fault(error)
+  }
+}
+
+/** Throws AppError `not_found` for a partition that does not exist. */
+export function openLogReader(
+  topic: Topic,
+  { from, listener, fetchBytesMax = fetchBytesDefault }: ReadOptions,
+  parts: Pick<ReaderOptions, 'fetch' | 'fault'>,
+): LogReader {
+  const readers = new Map<number, PartitionReader>()
+  let closed = false
+
+  function open(partition: number): PartitionReader {
+    const state = topic.partitions[partition]
+    if (!state) throw partitionNotFound(topic.spec.name, partition)
+    const reader = createPartitionReader({
+      ...parts,
+      state,
+      bytesMax: fetchBytesMax,
+      records: (records) => listener.records(partition, records),
+      misplaced: (problem) => listener.misplaced(partition, problem),
+    })
+    readers.set(partition, reader)
+    return reader
+  }
+  function seek(partition: number, offset: number): void {
+    if (!closed) (readers.get(partition) ?? open(partition)).seek(offset)
+  }
+
+  // All of them first: what does not exist is refused before anything is read.
+  for (const partition of from.keys()) open(partition)
+  for (const [partition, offset] of from) seek(partition, offset)
+  return {
+    seek,
+    pause: (partition) => readers.get(partition)?.pause(),
+    resume: (partition) => readers.get(partition)?.resume(),
+    positions: () =>
+      new Map(
+        [...readers].flatMap(([partition, reader]) => {
+          const position = reader.position()
+          return position === null ? [] : [[partition, position]]
+        }),
+      ),
+    async close() {
+      closed = true
+      for (const reader of readers.values()) reader.stop()
+    },
   }
 }

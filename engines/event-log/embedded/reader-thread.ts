@@ -2,9 +2,9 @@
 
 import { firstRow } from '#lib/sqlite-rows.ts'
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
-import { openForReading } from './layout.ts'
-import type { FetchRecords } from './record-table.ts'
-import { type Kind, openRecordReader } from './table-kinds.ts'
+import { openForReading } from './log-file.ts'
+import type { FetchRecords } from './record-tables.ts'
+import { type Kind, openRecordReader } from './record-tables.ts'
 
 export interface ReaderData {
   file: string

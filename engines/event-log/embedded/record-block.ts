@@ -1,14 +1,18 @@
-/** Packs many records into one ArrayBuffer and unpacks them, so that they cross a thread border as one. */
+/**
+ * Packs many records into one ArrayBuffer, so that they cross a thread border as one. What comes out again is a view of its
+ * bytes, whose parts are made only when they are asked for.
+ */
 
 import type { NewRecord, StoredRecord } from '../port.ts'
-import { BlockRecord, fields, weightAt } from './block-record.ts'
 
-/** Records in one block that is read, so that unpacking never holds the event loop for long. */
-export const recordsPerFetchMax = 2_048
-
-const fieldBytes = 8 * fields
+/**
+ * Numbers in front of a block's bytes, five a record: offset, timestamp, length of key, value and headers (-1 is
+ * null).
+ */
+export const fields = 5
+export const fieldBytes = 8 * fields
 /** Of a record, each with a length. */
-const parts = 3
+export const partsOfRecord = 3
 
 /** A record whose headers are already text (JSON, empty for none). */
 export interface PreparedRecord {
@@ -55,97 +59,14 @@ export function packPrepared(records: PreparedRecord[], bytes: number, timestamp
 }
 
 /**
- * A row of one record as the reading thread asks for it: lengths are null where a part is; `bytes` are all three in
- * that order.
- */
-export type Row = [
-  offset: number,
-  timestamp: number,
-  keyBytes: number | null,
-  valueBytes: number | null,
-  headersBytes: number | null,
-  bytes: Uint8Array,
-]
-
-/** Packs rows; `bytes` is the sum of their lengths. */
-export function packRows(rows: Row[], bytes: number): ArrayBuffer {
-  const block = new ArrayBuffer(rows.length * fieldBytes + bytes)
-  const numbers = new Float64Array(block, 0, rows.length * fields)
-  const target = new Uint8Array(block)
-  let at = rows.length * fieldBytes
-  let field = 0
-  for (const [offset, timestamp, keyBytes, valueBytes, headersBytes, whole] of rows) {
-    numbers[field] = offset
-    numbers[field + 1] = timestamp
-    numbers[field + 2] = keyBytes ?? -1
-    numbers[field + 3] = valueBytes ?? -1
-    numbers[field + 4] = headersBytes ?? 0
-    target.set(whole, at)
-    at += whole.length
-    field += fields
-  }
-  return block
-}
-
-/**
  * Records that were appended together: `lengths` are three numbers of each (key, value, headers; -1 is null), `bytes`
  * their parts.
  */
-export interface Batch {
-  /** Offset of the first record; the others follow without a gap. */
-  first: number
+export interface PackedBatch {
   records: number
   timestamp: number
   lengths: Int32Array
   bytes: Uint8Array
-}
-
-/** Packs batches; `records` and `bytes` are their sums. */
-export function packBatches(batches: Batch[], records: number, bytes: number): ArrayBuffer {
-  const block = new ArrayBuffer(records * fieldBytes + bytes)
-  const numbers = new Float64Array(block, 0, records * fields)
-  const target = new Uint8Array(block)
-  let at = records * fieldBytes
-  let field = 0
-  for (const batch of batches) {
-    const { first, timestamp, lengths } = batch
-    for (let i = 0; i < batch.records; i++) {
-      numbers[field] = first + i
-      numbers[field + 1] = timestamp
-      for (let part = 0; part < parts; part++) numbers[field + 2 + part] = lengths[i * parts + part]!
-      field += fields
-    }
-    target.set(batch.bytes, at)
-    at += batch.bytes.length
-  }
-  return block
-}
-
-/** The records of a batch at or behind `position`, as many as fit into `recordsMax` and `bytesMax`; maybe none. */
-export function cutBatch(batch: Batch, position: number, recordsMax: number, bytesMax: number): Batch {
-  const { lengths } = batch
-  const from = Math.max(0, position - batch.first)
-  const fromByte = weighLengths(lengths, 0, from)
-  let [to, toByte] = [from, fromByte]
-  while (to < batch.records && to - from < recordsMax) {
-    const end = toByte + weighLengths(lengths, to, to + 1)
-    if (end - fromByte > bytesMax) break
-    toByte = end
-    to++
-  }
-  return {
-    first: batch.first + from,
-    records: to - from,
-    timestamp: batch.timestamp,
-    lengths: lengths.subarray(from * parts, to * parts),
-    bytes: batch.bytes.subarray(fromByte, toByte),
-  }
-}
-
-function weighLengths(lengths: Int32Array, from: number, to: number): number {
-  let bytes = 0
-  for (let at = from * parts; at < to * parts; at++) bytes += Math.max(lengths[at]!, 0)
-  return bytes
 }
 
 /** Walks over a packed block: each call of `next` gives the parts of the next record, as views of the block. */
@@ -162,7 +83,7 @@ export interface BlockCursor {
    * The next records as they were packed: up to `recordsMax` (one or more), as long as they fit into `bytesMax`, but
    * always one.
    */
-  batch(recordsMax: number, bytesMax: number): Omit<Batch, 'first'>
+  batch(recordsMax: number, bytesMax: number): PackedBatch
   /** Passes over records without looking at them. */
   skip(count: number): void
   /** Another cursor at the same record. */
@@ -207,9 +128,9 @@ function cursorAt(numbers: Float64Array, bytes: Buffer, firstField: number, firs
         field += fields
       } while (field - start < recordsMax * fields && at + weightAt(numbers, field) - startByte <= bytesMax)
       const records = (field - start) / fields
-      const lengths = new Int32Array(records * parts)
+      const lengths = new Int32Array(records * partsOfRecord)
       for (let i = 0; i < lengths.length; i++) {
-        lengths[i] = numbers[start + Math.floor(i / parts) * fields + 2 + (i % parts)]!
+        lengths[i] = numbers[start + Math.floor(i / partsOfRecord) * fields + 2 + (i % partsOfRecord)]!
       }
       return { records, timestamp: numbers[start + 1]!, lengths, bytes: bytes.subarray(startByte, at) }
     },
@@ -237,4 +158,125 @@ export function takeRecords(
 /** Offset of the last of `count` packed rows. */
 export function lastOffset(block: ArrayBuffer, count: number): number {
   return new Float64Array(block, 0, count * fields)[(count - 1) * fields]!
+}
+
+/** What key, value and headers of the record whose numbers begin at `field` weigh together. */
+function weightAt(numbers: Float64Array, field: number): number {
+  return Math.max(numbers[field + 2]!, 0) + Math.max(numbers[field + 3]!, 0) + numbers[field + 4]!
+}
+
+/** A stored record as a view of the bytes that came from the file. Its parts are made only when they are asked for: most never are. */
+class BlockRecord implements StoredRecord {
+  readonly partition: number
+  readonly offset: number
+  readonly #numbers: Float64Array
+  readonly #block: Buffer
+  /** Where its numbers begin, and its bytes: key, value, headers. */
+  readonly #field: number
+  readonly #at: number
+  #key: Buffer | null | undefined
+  #value: Buffer | null | undefined
+  #headers: Record<string, string> | undefined
+
+  constructor(
+    partition: number,
+    offset: number,
+    numbers: Float64Array,
+    block: Buffer,
+    field: number,
+    at: number,
+  ) {
+    this.partition = partition
+    this.offset = offset
+    this.#numbers = numbers
+    this.#block = block
+    this.#field = field
+    this.#at = at
+  }
+
+  get timestamp(): number {
+    return this.#numbers[this.#field + 1]!
+  }
+
+  get bytes(): number {
+    return weightAt(this.#numbers, this.#field)
+  }
+
+  get key(): Buffer | null {
+    if (this.#key === undefined) this.#key = this.#part(this.#at, this.#numbers[this.#field + 2]!)
+    return this.#key
+  }
+
+  get value(): Buffer | null {
+    if (this.#value === undefined) {
+      this.#value = this.#part(this.#at + this.#keyBytes, this.#numbers[this.#field + 3]!)
+    }
+    return this.#value
+  }
+
+  get headers(): Record<string, string> {
+    if (this.#headers === undefined) {
+      const text = this.#block.toString('utf8', this.#headersAt, this.#end)
+      this.#headers = text === '' ? {} : (JSON.parse(text) as Record<string, string>)
+    }
+    return this.#headers
+  }
+
+  headerBytes(name: string): Buffer | undefined {
+    const found = textIn(this.#block, this.#headersAt, this.#end, name)
+    if (found !== null) return found
+    return Object.hasOwn(this.headers, name) ? Buffer.from(this.headers[name]!) : undefined
+  }
+
+  get #keyBytes(): number {
+    return Math.max(this.#numbers[this.#field + 2]!, 0)
+  }
+
+  get #headersAt(): number {
+    return this.#at + this.#keyBytes + Math.max(this.#numbers[this.#field + 3]!, 0)
+  }
+
+  get #end(): number {
+    return this.#headersAt + this.#numbers[this.#field + 4]!
+  }
+
+  #part(at: number, length: number): Buffer | null {
+    return length < 0 ? null : this.#block.subarray(at, at + length)
+  }
+}
+
+const quote = 0x22
+const backslash = 0x5c
+const colon = 0x3a
+
+/**
+ * The bytes of one text in an object of texts as JSON.stringify writes it, without reading the rest; `name` is ASCII.
+ * Undefined when it is not there, null where only a parser can tell (something before it is escaped).
+ */
+function textIn(json: Buffer, from: number, to: number, name: string): Buffer | null | undefined {
+  let at = from + 1
+  while (at < to && json[at] === quote) {
+    const nameEnd = endOfText(json, at + 1, to)
+    if (nameEnd < 0 || json[nameEnd + 1] !== colon || json[nameEnd + 2] !== quote) return null
+    const textEnd = endOfText(json, nameEnd + 3, to)
+    if (textEnd < 0) return null
+    if (isText(json, at + 1, nameEnd, name)) return json.subarray(nameEnd + 3, textEnd)
+    at = textEnd + 2
+  }
+  return undefined
+}
+
+/** Index of the closing quote; -1 when something is escaped before it. */
+function endOfText(json: Buffer, from: number, to: number): number {
+  for (let at = from; at < to; at++) {
+    if (json[at] === quote) return at
+    if (json[at] === backslash) return -1
+  }
+  return -1
+}
+
+function isText(bytes: Buffer, from: number, to: number, text: string): boolean {
+  if (to - from !== text.length) return false
+  for (let i = 0; i < text.length; i++) if (bytes[from + i] !== text.charCodeAt(i)) return false
+  return true
 }

@@ -3,8 +3,12 @@
 import { AppError } from '#lib/errors.ts'
 import type { Tail, TailOptions } from '../port.ts'
 import { createTaking, startOf } from '../taking.ts'
-import { fetchBytesDefault } from './member.ts'
-import { createPartitionReader, type PartitionReader, type ReaderOptions } from './partition-reader.ts'
+import {
+  createPartitionReader,
+  fetchBytesDefault,
+  type PartitionReader,
+  type ReaderOptions,
+} from './partition-reader.ts'
 import type { Fetched } from './reader-thread.ts'
 import type { PartitionState, Topic } from './topics.ts'
 

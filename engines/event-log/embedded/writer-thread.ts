@@ -4,8 +4,7 @@ import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCleaner } from './cleaner.ts'
 import { createClock } from './clock.ts'
-import { openForWriting } from './layout.ts'
-import { createWriteProbe, freeBytesBeside } from './write-probe.ts'
+import { createWriteProbe, freeBytesBeside, openForWriting } from './log-file.ts'
 import { createWriter, type WriteBatch, type Written } from './writer.ts'
 
 export interface WriterData {

@@ -4,10 +4,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import { allRows } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 import type { TopicSpec } from '../port.ts'
-import { createHolders } from './holders.ts'
 import { createCursor } from './record-block.ts'
-import type { RecordTable } from './record-table.ts'
-import { createRecordTable, type Kind, nameOf, openRecordTable } from './table-kinds.ts'
+import type { RecordTable } from './record-tables.ts'
+import { createRecordTable, type Kind, nameOf, openRecordTable } from './record-tables.ts'
 
 /** One partition as the threads describe it to each other. */
 export interface PartitionSnapshot {
@@ -267,4 +266,23 @@ function addPartitionRows(
     made.push({ id, partition })
   }
   return made
+}
+
+/** For appends of no writer name; everyone may use it. */
+export const nobody = 0
+
+function createHolders() {
+  const byName = new Map<string, number>()
+  const current = new Set([nobody])
+  let last = nobody
+  return {
+    /** Gives the name to a new holder and returns its number; the earlier one has it no more. */
+    takeOver(name: string): number {
+      current.delete(byName.get(name) ?? -1)
+      byName.set(name, ++last)
+      current.add(last)
+      return last
+    },
+    isCurrent: (holder: number): boolean => current.has(holder),
+  }
 }

@@ -6,13 +6,21 @@
  * closes its connection, so that a silent broker or network is noticed and the next request opens another one.
  */
 
-import { type Connection, ConnectionPool, findCoordinatorV6, metadataV12 } from '@platformatic/kafka'
+import {
+  ConfigResourceTypes,
+  type Connection,
+  ConnectionPool,
+  describeConfigsV4,
+  findCoordinatorV6,
+  metadataV12,
+} from '@platformatic/kafka'
 import type { Logger } from 'pino'
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createKnownLeaders, type KnownLeaders, type PartitionLeader } from './known-leaders.ts'
+import { refusalOf, responseOf } from './calls.ts'
+import { createKept, type Kept } from './metadata.ts'
 
 type MetadataResponse = metadataV12.MetadataResponse
 
@@ -23,8 +31,6 @@ export interface KafkaOptions {
   /** TLS, with a client certificate where there is one. */
   ssl?: Partial<ClientCertificate>
   sasl?: { mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'; username: string; password: string }
-  /** Of topics that are created here. Default: as many as there are brokers, at most 3. */
-  replicationFactor?: number
   log: Logger
 }
 
@@ -41,7 +47,18 @@ export interface Connections extends Closeable {
   toAny(): Promise<Connection>
 }
 
-export interface Cluster extends Closeable, KnownLeaders {
+/** A partition of a topic as a broker described it. */
+export interface KnownPartition {
+  partition: number
+  /** A broker's node id; -1 while there is none. */
+  leader: number
+  /** Of the partition's topic: another one when a topic was deleted and made again under its name. */
+  topicId: string
+  replicas: number
+  inSync: number
+}
+
+export interface Cluster extends Closeable {
   /** For short questions: an answer takes 2 s at most. */
   readonly asking: Connections
   /**
@@ -49,12 +66,24 @@ export interface Cluster extends Closeable, KnownLeaders {
    * `inFlightMax` wait inside, and their time begins when they are sent.
    */
   connections(requestTimeoutMs: number, inFlightMax?: number): Connections
+  /** The partitions of topics, by their number. */
+  readonly topics: Kept<KnownPartition[]>
+  /** All settings of topics by name; null where a broker hides the value. */
+  readonly settings: Kept<Map<string, string | null>>
   /** What one broker knows of the cluster and of these topics, null for all; another one is asked each time. */
   metadata(topics: string[] | null): Promise<MetadataResponse>
   /** Resolves when a broker answers; other ones are asked until `timeoutMs` are over, then it rejects. */
   ping(timeoutMs: number): Promise<void>
-  /** The node id of the coordinator; asked at each call. Throws while there is none. */
-  coordinator(kind: 'group' | 'transaction', key: string): Promise<number>
+  /** `host:port (id)` of a broker; null for one that is not known. */
+  addressOf(node: number): string | null
+  /** The node id of a group's coordinator. Throws while there is none. */
+  coordinator(group: string): Promise<number>
+  /** A coordinator may have moved, or be away: the next call looks for it. */
+  forgetCoordinator(group: string): void
+  /** Calls a group's coordinator; the next call looks for it again when it did not answer, or has moved. */
+  atCoordinator<T>(group: string, connections: Connections, call: (to: Connection) => Promise<T>): Promise<T>
+  /** The node id of the coordinator of a transactional id; asked at each call. */
+  transactionCoordinator(id: string): Promise<number>
 }
 
 const connectTimeoutMs = deadlines.engine.logConnectMs
@@ -65,11 +94,17 @@ const pingPauseMs = 100
 const requestsInFlightMax = 64
 const coordinatorKinds = { group: 0, transaction: 1 }
 const unknownTopic = 3
+/** The coordinator has moved or loads the group: the next call looks for it again. */
+const coordinatorAway: ReadonlySet<string> = new Set([
+  'COORDINATOR_NOT_AVAILABLE',
+  'COORDINATOR_LOAD_IN_PROGRESS',
+  'NOT_COORDINATOR',
+])
 
 export function createCluster(options: KafkaOptions): Cluster {
   const brokers = new Map<number, Address>()
   const pools = new Set<ConnectionPool>()
-  const bootstrap = options.brokers.map(addressOf)
+  const bootstrap = options.brokers.map(parseAddress)
   const asking = connections(askingTimeoutMs)
 
   function connections(requestTimeoutMs: number, inFlightMax = requestsInFlightMax): Connections {
@@ -119,23 +154,48 @@ export function createCluster(options: KafkaOptions): Cluster {
     brokers.clear()
     for (const { nodeId, host, port } of metadata.brokers) brokers.set(nodeId, { host, port })
   }
-  async function askLeaders(names: string[]): Promise<Map<string, PartitionLeader[] | null>> {
-    const answer = await metadata(names)
-    return new Map(names.map((name) => [name, leadersIn(answer, name)]))
+  const topics = createKept(async (names) => partitionsIn(await metadata(names)))
+  const settings = createKept(async (names) => settingsIn(await describeTopics(await asking.toAny(), names)))
+  const coordinators = createKept((names) => askCoordinators('group', names))
+
+  async function askCoordinators(
+    kind: keyof typeof coordinatorKinds,
+    keys: string[],
+  ): Promise<Map<string, number>> {
+    const { coordinators } = await findCoordinatorV6.api
+      .async(await asking.toAny(), coordinatorKinds[kind], keys)
+      .catch(responseOf<findCoordinatorV6.FindCoordinatorResponse>)
+    const known = coordinators.filter(({ errorCode }) => errorCode === 0)
+    for (const { nodeId, host, port } of known) brokers.set(nodeId, { host, port })
+    return new Map(known.map(({ key, nodeId }) => [key, nodeId]))
   }
+  function found(node: number | null | undefined, key: string): number {
+    if (node == null) throw new Error(`no coordinator of ${key}`)
+    return node
+  }
+  const coordinator = async (group: string) => found(await coordinators.get(group), group)
   return {
     asking,
     connections,
+    topics,
+    settings,
     metadata,
-    ...createKnownLeaders(askLeaders),
     ping: (timeoutMs) => untilAnswered(() => metadata([]), timeoutMs),
-    async coordinator(kind, key) {
-      const answer = await findCoordinatorV6.api.async(await asking.toAny(), coordinatorKinds[kind], [key])
-      const found = answer.coordinators[0]
-      if (!found) throw new Error(`no coordinator of the ${kind} ${key}`)
-      brokers.set(found.nodeId, { host: found.host, port: found.port })
-      return found.nodeId
+    addressOf(node) {
+      const address = brokers.get(node)
+      return address ? `${address.host}:${address.port} (${node})` : null
     },
+    coordinator,
+    forgetCoordinator: coordinators.forget,
+    async atCoordinator(group, through, call) {
+      try {
+        return await call(await through.to(await coordinator(group)))
+      } catch (error) {
+        if (isCoordinatorAway(error)) coordinators.forget(group)
+        throw error
+      }
+    },
+    transactionCoordinator: async (id) => found((await askCoordinators('transaction', [id])).get(id), id),
     async close() {
       await Promise.all([...pools].map(closePool))
       pools.clear()
@@ -160,17 +220,51 @@ async function untilAnswered(ask: () => Promise<unknown>, timeoutMs: number): Pr
   }
 }
 
-/** Null when there is no such topic. */
-function leadersIn(metadata: MetadataResponse, topic: string): PartitionLeader[] | null {
-  const found = metadata.topics.find(({ name }) => name === topic)
-  if (!found || found.errorCode === unknownTopic) return null
-  return found.partitions
-    .map(({ partitionIndex, leaderId }) => ({
-      partition: partitionIndex,
-      leader: leaderId,
-      topicId: found.topicId,
-    }))
-    .sort((a, b) => a.partition - b.partition)
+/** By topic, without those that the broker does not have. */
+function partitionsIn(metadata: MetadataResponse): Map<string, KnownPartition[]> {
+  const known = metadata.topics.filter(({ errorCode }) => errorCode !== unknownTopic)
+  return new Map(
+    known.map(({ name, topicId, partitions }) => [
+      name as string,
+      partitions
+        .map(({ partitionIndex, leaderId, replicaNodes, isrNodes }) => ({
+          partition: partitionIndex,
+          leader: leaderId,
+          topicId,
+          replicas: replicaNodes.length,
+          inSync: isrNodes.length,
+        }))
+        .sort((a, b) => a.partition - b.partition),
+    ]),
+  )
+}
+
+function describeTopics(to: Connection, names: string[]): Promise<describeConfigsV4.DescribeConfigsResponse> {
+  const topics = names.map((name) => ({ resourceType: ConfigResourceTypes.TOPIC, resourceName: name }))
+  return describeConfigsV4.api
+    .async(to, topics, false, false)
+    .catch(responseOf<describeConfigsV4.DescribeConfigsResponse>)
+}
+
+/** By topic, without those that the broker does not have. */
+function settingsIn({
+  results,
+}: describeConfigsV4.DescribeConfigsResponse): Map<string, Map<string, string | null>> {
+  const known = results.filter(({ errorCode }) => errorCode !== unknownTopic)
+  const refused = known.find(({ errorCode }) => errorCode !== 0)
+  if (refused) throw new Error(`the settings of ${refused.resourceName}: error ${refused.errorCode}`)
+  return new Map(
+    known.map(({ resourceName, configs }) => [
+      resourceName,
+      new Map(configs.map(({ name, value }) => [name, value ?? null])),
+    ]),
+  )
+}
+
+/** No answer, or one that sends the caller elsewhere. */
+export function isCoordinatorAway(error: unknown): boolean {
+  const refusal = refusalOf(error)
+  return refusal === null || coordinatorAway.has(refusal)
 }
 
 /** A connection closes when its last bytes have left, which on a silent one may be never. */
@@ -180,14 +274,7 @@ async function closePool(pool: ConnectionPool): Promise<void> {
   for (const { socket } of open) socket?.destroy()
 }
 
-/** The library throws an answer that holds an error of any part; the answer itself is in the error. */
-export function responseOf<T>(error: unknown): T {
-  const { response } = error as { response?: T }
-  if (response === undefined) throw error
-  return response
-}
-
-function addressOf(broker: string): Address {
+function parseAddress(broker: string): Address {
   const colon = broker.lastIndexOf(':')
   return { host: broker.slice(0, colon), port: Number(broker.slice(colon + 1)) }
 }

@@ -1,14 +1,17 @@
-/** A member of a consumer group as the port describes it: a session in the group, and a reader of what it owns. */
+/**
+ * A member of a consumer group as the port describes it: a session in the group, what it owns, and a reader of that. Commits
+ * that are made at the same moment go as one request, because the coordinator appends once for each.
+ */
 
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { endWork } from '../hand-over.ts'
+import type { Claim } from '../membership.ts'
+import { endWork } from '../membership.ts'
 import type { CommitResult, ConsumerListener, GroupConsumer } from '../port.ts'
-import { gatherCommits } from './commits.ts'
-import { refusalOf } from './faults.ts'
-import { GroupSession, type SessionOptions } from './group-session.ts'
-import { createOwnedPartitions, type Joined, type OwnedPartition } from './owned-partitions.ts'
+import { refusalOf } from './calls.ts'
+import { GroupSession, type Joined, type SessionOptions } from './group-session.ts'
+import type { Committing, NewPosition } from './groups.ts'
 import { openReader, type ReaderParts } from './reader.ts'
 
 interface MemberOptions extends SessionOptions {
@@ -120,5 +123,97 @@ export function openConsumer(
       owned.clear()
       await Promise.all([reader.close(), session.close()])
     },
+  }
+}
+
+/** One ownership: a partition that was lost and gained again is another one. */
+interface OwnedPartition {
+  readonly partition: number
+  /** The listener knows of it: what it commits before is of an earlier ownership. */
+  announced: boolean
+}
+
+interface OwnedPartitions {
+  get(partition: number): OwnedPartition | undefined
+  /** True while this very ownership lasts. */
+  holds(owned: OwnedPartition): boolean
+  all(): number[]
+  member(): Joined | undefined
+  claim(): Omit<Claim, 'memberId'>
+  /** `revoked` are owned until `release`: nobody else has them before this member has joined again. */
+  take(joined: Joined): { gained: OwnedPartition[]; lost: number[]; revoked: number[] }
+  /** Forgets these; returns those that were owned. */
+  release(partitions: number[]): number[]
+  /** Forgets everything; returns what was owned. */
+  clear(): number[]
+}
+
+export function createOwnedPartitions(): OwnedPartitions {
+  const byNumber = new Map<number, OwnedPartition>()
+  let member: Joined | undefined
+  return {
+    get: (partition) => byNumber.get(partition),
+    holds: (owned) => byNumber.get(owned.partition) === owned,
+    all: () => [...byNumber.keys()],
+    member: () => member,
+    claim: () => ({ generation: member?.generation ?? 0, partitions: [...byNumber.keys()] }),
+    take(joined) {
+      // A generation in between that this member did not see: others may have owned, and worked on, its partitions.
+      const consecutive = member !== undefined && [0, 1].includes(joined.generation - member.generation)
+      const kept = consecutive ? joined.partitions.filter((partition) => byNumber.has(partition)) : []
+      const taken = [...byNumber.keys()].filter((partition) => !kept.includes(partition))
+      const [lost, revoked] = consecutive && joined.again ? [[], taken] : [taken, []]
+      for (const partition of lost) byNumber.delete(partition)
+      const gained = joined.partitions
+        .filter((partition) => !kept.includes(partition))
+        .map((partition) => ({ partition, announced: false }))
+      for (const owned of gained) byNumber.set(owned.partition, owned)
+      member = joined
+      return { gained, lost, revoked }
+    },
+    release: (partitions) => partitions.filter((partition) => byNumber.delete(partition)),
+    clear() {
+      const lost = [...byNumber.keys()]
+      byNumber.clear()
+      member = undefined
+      return lost
+    },
+  }
+}
+
+interface Gathered<C extends Committing> {
+  member: C
+  positions: NewPosition[]
+  sent: Promise<void>
+}
+
+/** The result commits one position together with those of this turn; it rejects when any of them is refused. */
+export function gatherCommits<C extends Committing>(
+  send: (member: C, positions: NewPosition[]) => Promise<void>,
+): (member: C, position: NewPosition) => Promise<void> {
+  let open: Gathered<C> | null = null
+
+  function begin(member: C): Gathered<C> {
+    const positions: NewPosition[] = []
+    const sent = new Promise<void>((resolve) => {
+      // Behind all timers that end now, too: partitions commit at the same times.
+      setImmediate(() => {
+        if (open === gathered) open = null
+        resolve(send(member, positions))
+      })
+    })
+    const gathered: Gathered<C> = { member, positions, sent }
+    return gathered
+  }
+  return (member, position) => {
+    // Another generation never goes with this one, nor a second position of a partition.
+    const joins =
+      open !== null &&
+      open.member.generation === member.generation &&
+      open.member.memberId === member.memberId &&
+      open.positions.every(({ partition }) => partition !== position.partition)
+    if (!open || !joins) open = begin(member)
+    open.positions.push(position)
+    return open.sent
   }
 }

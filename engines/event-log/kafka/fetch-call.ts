@@ -1,7 +1,7 @@
 /** One request for records of several partitions, to their leader. */
 
 import { type Connection, createAPI, FetchIsolationLevels, fetchV13, Reader } from '@platformatic/kafka'
-import { responseOf } from './cluster.ts'
+import { responseOf } from './calls.ts'
 import type { FetchedBatches } from './fetched-records.ts'
 
 /** A partition and where it is read. */

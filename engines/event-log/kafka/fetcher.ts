@@ -161,7 +161,7 @@ export class Fetcher implements Closeable, QuietSource {
   }
 
   async #leaders(): Promise<(reading: Reading) => number> {
-    const leaders = (await this.#cluster.leaders(this.#options.topic)) ?? []
+    const leaders = (await this.#cluster.topics.get(this.#options.topic)) ?? []
     const topicId = leaders[0]?.topicId
     if (topicId !== undefined && topicId !== this.#topicId) {
       if (this.#formerIds.has(topicId)) throw new Error('a broker knows the topic only as it was')
@@ -188,7 +188,7 @@ export class Fetcher implements Closeable, QuietSource {
 
   #lookAgain(readings: Reading[]): void {
     if (readings.length === 0) return
-    this.#cluster.forgetLeaders(this.#options.topic)
+    this.#cluster.topics.forget(this.#options.topic)
     this.#hold(readings, retryPauseMs)
   }
 

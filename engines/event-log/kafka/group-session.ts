@@ -12,17 +12,25 @@ import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
+import type { Claim } from '../membership.ts'
 import type { CommittedPosition } from '../port.ts'
-import { assignerName, type Claim, decodeAssignment, encodeAssignments, encodeClaim } from './assigner.ts'
-import { type Cluster, type Connections, responseOf } from './cluster.ts'
-import type { NewPosition } from './commits.ts'
-import { refusalOf } from './faults.ts'
-import { commitPositions, fetchPositions } from './group-offsets.ts'
-import type { Joined } from './owned-partitions.ts'
+import { assignerName, decodeAssignment, encodeAssignments, encodeClaim } from './assigner.ts'
+import { refusalOf, responseOf } from './calls.ts'
+import { type Cluster, type Connections, isCoordinatorAway } from './cluster.ts'
+import { commitPositions, fetchPositions, type NewPosition } from './groups.ts'
 
 export interface SessionOptions {
   group: string
   topic: string
+}
+
+/** What the coordinator has confirmed. */
+export interface Joined {
+  generation: number
+  memberId: string
+  partitions: number[]
+  /** What is on its way to another member has no owner in this generation: the group shares out once more. */
+  again: boolean
 }
 
 interface SessionListener {
@@ -49,12 +57,6 @@ const leaveTimeoutMs = deadlines.engine.logLeaveMs
 const retryPause = { baseMs: 100, maxMs: 1_000 }
 /** Others may own the partitions by now. */
 const notMember: ReadonlySet<string> = new Set(['UNKNOWN_MEMBER_ID', 'FENCED_INSTANCE_ID'])
-/** The coordinator has moved or loads the group: the next call looks for it again. */
-const coordinatorAway: ReadonlySet<string> = new Set([
-  'COORDINATOR_NOT_AVAILABLE',
-  'COORDINATOR_LOAD_IN_PROGRESS',
-  'NOT_COORDINATOR',
-])
 
 export class GroupSession implements Closeable {
   readonly #cluster: Cluster
@@ -64,7 +66,6 @@ export class GroupSession implements Closeable {
   readonly #heartbeats: Connections
   readonly #calls: Connections
   readonly #stop = new AbortController()
-  #coordinator: number | undefined
   #memberId = ''
   #current: Joined | undefined
   #lastSign = Number.NEGATIVE_INFINITY
@@ -110,12 +111,9 @@ export class GroupSession implements Closeable {
 
   async #ask<T>(connections: Connections, call: (to: Connection) => Promise<T>): Promise<T> {
     try {
-      this.#coordinator ??= await this.#cluster.coordinator('group', this.#options.group)
-      return await call(await connections.to(this.#coordinator))
+      return await this.#cluster.atCoordinator(this.#options.group, connections, call)
     } catch (error) {
-      const refusal = refusalOf(error)
-      if (refusal === null || coordinatorAway.has(refusal)) this.#coordinator = undefined
-      else if (notMember.has(refusal)) {
+      if (notMember.has(refusalOf(error) ?? '')) {
         this.#memberId = ''
         this.#end()
       }
@@ -221,8 +219,7 @@ export class GroupSession implements Closeable {
 
   async #assign(members: NonNullable<joinGroupV9.JoinGroupResponse['members']>) {
     const { topic } = this.#options
-    this.#cluster.forgetLeaders(topic)
-    const partitions = ((await this.#cluster.leaders(topic)) ?? []).map(({ partition }) => partition)
+    const partitions = ((await this.#cluster.topics.now(topic)) ?? []).map(({ partition }) => partition)
     const { assignments, total } = encodeAssignments(topic, members, partitions)
     this.#assignedTotal = total
     return assignments
@@ -231,7 +228,7 @@ export class GroupSession implements Closeable {
   /** The leader's part: the group shares out again when the topic has got more partitions. */
   async #lookForGrowth(): Promise<void> {
     if (this.#assignedTotal === undefined) return
-    const leaders = await this.#cluster.leaders(this.#options.topic).catch(() => null)
+    const leaders = await this.#cluster.topics.get(this.#options.topic).catch(() => null)
     const before = this.#assignedTotal
     if (leaders && before !== undefined && leaders.length > before) this.#grown = true
   }
@@ -255,7 +252,7 @@ export class GroupSession implements Closeable {
         const refusal = refusalOf(error)
         if (refusal === 'ILLEGAL_GENERATION') this.#end()
         if (refusal === 'REBALANCE_IN_PROGRESS') this.#lastSign = sentAt
-        if (refusal !== null && !coordinatorAway.has(refusal)) return
+        if (!isCoordinatorAway(error)) return
         this.#log.debug({ group, error: describeError(error) }, 'a heartbeat got no answer')
         pauseMs = retryPause.baseMs
       }

@@ -1,80 +1,197 @@
-/** What operators do with consumer groups: list them, read and set their positions, delete them. */
+/**
+ * Consumer groups at their coordinators: lists and deletes them, reads and sets their positions. Where many of them are, and
+ * what their topics hold, is asked every few seconds.
+ */
 
-import type { Connection } from '@platformatic/kafka'
+import {
+  type Connection,
+  deleteGroupsV2,
+  describeGroupsV5,
+  listGroupsV4,
+  offsetCommitV8,
+  offsetFetchV8,
+} from '@platformatic/kafka'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import type { GroupPositions, GroupState, GroupTopic } from '../port.ts'
-import type { AdminCalls } from './admin.ts'
+import { groupActive, logUnavailable } from '../faults.ts'
+import type { CommittedPosition, GroupPositions, GroupState, GroupTopic } from '../port.ts'
 import { decodeAssignment } from './assigner.ts'
+import { type RepeatedCalls, refusalOf } from './calls.ts'
 import type { Cluster } from './cluster.ts'
-import { refusalOf } from './faults.ts'
-import { commitPositions, fetchPositions } from './group-offsets.ts'
-import { createGroupPositions } from './group-positions.ts'
 import type { LogRanges } from './log-ranges.ts'
 
-export interface Groups {
-  listGroups(): Promise<string[]>
-  groupState(group: string, topic: string): Promise<GroupState>
-  groupPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]>
-  setPositions(
-    group: string,
-    topic: string,
-    positions: { partition: number; offset: number }[],
-  ): Promise<void>
-  deleteGroup(group: string): Promise<void>
+/** Under whose name something is committed. */
+export interface Committing {
+  generation: number
+  memberId: string
+}
+
+export interface NewPosition {
+  partition: number
+  offset: number
+  metadata: string
+}
+
+interface GroupPartitions extends GroupTopic {
+  partitions: number[]
 }
 
 /** Groups of former releases' tails, which commit nothing; this release's tails have none. */
 const tailGroupPrefix = 'flotilla-tail-'
-const commitTimeoutMs = deadlines.engine.logRequestMs
+const notKnown = -1
 const hasMembers: ReadonlySet<string> = new Set([
   'UNKNOWN_MEMBER_ID',
   'ILLEGAL_GENERATION',
   'REBALANCE_IN_PROGRESS',
 ])
 
-export function createGroups({ ask }: AdminCalls, cluster: Cluster, ranges: LogRanges): Groups {
-  const connections = cluster.connections(commitTimeoutMs)
-  const toCoordinator = async (group: string) => connections.to(await cluster.coordinator('group', group))
-  const committed = (group: string, topic: string) =>
-    ask(async (client) => {
-      const { partitions } = await client.describe(topic)
-      const asked = { group, topic, partitions: partitions.map(({ partition }) => partition) }
-      const [found] = await fetchPositions(await toCoordinator(group), [asked])
+export function createGroups({ ask }: RepeatedCalls, cluster: Cluster, ranges: LogRanges) {
+  const connections = cluster.connections(deadlines.engine.logRequestMs)
+  const asking = cluster.connections(deadlines.engine.logAskMs)
+
+  function committed(group: string, topic: string): Promise<CommittedPosition[]> {
+    return ask(async () => {
+      const partitions = numbersOf((await cluster.topics.now(topic)) ?? [])
+      const asked = [{ group, topic, partitions }]
+      const [found] = await cluster.atCoordinator(group, connections, (to) => fetchPositions(to, asked))
       return found!
     })
+  }
+  function members(group: string) {
+    return ask(() =>
+      cluster.atCoordinator(group, connections, async (to) => {
+        const { groups } = await describeGroupsV5.api.async(to, [group], false)
+        return groups[0]?.members ?? []
+      }),
+    )
+  }
+  async function readPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]> {
+    const held = await ranges.rangesOf(groups.map(({ topic }) => topic))
+    const placed = await Promise.all(
+      groups.map(async ({ group, topic }) => ({
+        asked: { group, topic, partitions: numbersOf(held.get(topic)!) },
+        node: await cluster.coordinator(group),
+      })),
+    )
+    const answers = [...Map.groupBy(placed, ({ node }) => node)].map(async ([node, led]) => {
+      const found = await fetchPositions(
+        await asking.to(node),
+        led.map(({ asked }) => asked),
+      )
+      return led.map((one, index) => [one, found[index]!] as const)
+    })
+    const committed = new Map((await Promise.all(answers)).flat())
+    return placed.map((one) => {
+      const { group, topic } = one.asked
+      return { group, topic, committed: committed.get(one)!, ranges: held.get(topic)! }
+    })
+  }
   return {
-    listGroups: () =>
-      ask(async (client) =>
-        (await client.listGroups()).filter((group) => !group.startsWith(tailGroupPrefix)),
-      ),
-    async groupState(group, topic) {
+    listGroups: (): Promise<string[]> =>
+      ask(async () => {
+        const { brokers } = await cluster.metadata([])
+        const answers = brokers.map(async ({ nodeId }) =>
+          listGroupsV4.api.async(await connections.to(nodeId), [], []),
+        )
+        const ids = (await Promise.all(answers)).flatMap(({ groups }) => groups.map(({ groupId }) => groupId))
+        return ids.filter((group) => !group.startsWith(tailGroupPrefix))
+      }),
+    async groupState(group: string, topic: string): Promise<GroupState> {
       const positions = await committed(group, topic)
-      const members = await ask((client) => client.members(group))
+      const present = await members(group)
       return {
-        members: members.length,
-        clientIds: [...new Set(members.map((member) => member.clientId))],
-        owners: members.flatMap(({ clientId, assignment }) =>
-          ownedIn(topic, assignment).map((partition) => ({ partition, clientId })),
+        members: present.length,
+        clientIds: [...new Set(present.map((member) => member.clientId))],
+        owners: present.flatMap(({ clientId, memberAssignment }) =>
+          ownedIn(topic, memberAssignment).map((partition) => ({ partition, clientId })),
         ),
         committed: positions,
       }
     },
-    groupPositions: createGroupPositions(cluster, ranges),
-    setPositions: (group, topic, positions) =>
-      positions.length === 0
-        ? Promise.resolve()
-        : ask(async () => commitForEmptyGroup(await toCoordinator(group), { group, topic }, positions)),
-    deleteGroup: (group) =>
-      ask((client) =>
-        client.deleteGroup(group).catch((error: unknown) => {
+    /** With one question to each coordinator and each leader. */
+    async groupPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]> {
+      for (let failures = 0; ; failures++) {
+        try {
+          return await readPositions(groups)
+        } catch (error) {
+          if (error instanceof AppError) throw error
+          // A coordinator or leader may have moved: then the second question finds it.
+          for (const { group } of groups) cluster.forgetCoordinator(group)
+          if (failures > 0) throw logUnavailable(error)
+        }
+      }
+    },
+    /**
+     * Commits without being a member (generation -1), which Kafka allows for a group that is empty. Joining the group for
+     * it would take longer, and the group's first true member would no longer see generation 1, by which it knows that
+     * there was no member before.
+     */
+    async setPositions(
+      group: string,
+      topic: string,
+      positions: { partition: number; offset: number }[],
+    ): Promise<void> {
+      if (positions.length === 0) return
+      const nobody = { generation: -1, memberId: '' }
+      const rows = positions.map((one) => ({ ...one, metadata: '' }))
+      await ask(() =>
+        cluster
+          .atCoordinator(group, connections, (to) => commitPositions(to, { group, topic }, nobody, rows))
+          .catch((error: unknown) => {
+            throw hasMembers.has(refusalOf(error) ?? '') ? groupActive(group) : error
+          }),
+      )
+    },
+    deleteGroup: (group: string): Promise<void> =>
+      ask(async () => {
+        try {
+          await cluster.atCoordinator(group, connections, (to) => deleteGroupsV2.api.async(to, [group]))
+        } catch (error) {
           const refusal = refusalOf(error)
-          if (refusal === 'GROUP_ID_NOT_FOUND') return
           if (refusal === 'NON_EMPTY_GROUP') throw groupActive(group)
-          throw error
-        }),
-      ),
+          if (refusal !== 'GROUP_ID_NOT_FOUND') throw error
+        }
+      }),
   }
+}
+
+/** Of each group, in their order, those of its partitions that have one. Rejects when one of the groups is refused. */
+export async function fetchPositions(
+  to: Connection,
+  asked: readonly GroupPartitions[],
+): Promise<CommittedPosition[][]> {
+  const byGroup = Map.groupBy(asked, ({ group }) => group)
+  const { groups } = await offsetFetchV8.api.async(
+    to,
+    [...byGroup].map(([groupId, parts]) => ({
+      groupId,
+      memberEpoch: notKnown,
+      topics: parts.map(({ topic, partitions }) => ({ name: topic, partitionIndexes: partitions })),
+    })),
+    false,
+  )
+  return asked.map(({ group, topic }) => {
+    const found = groups.find(({ groupId }) => groupId === group)?.topics.find(({ name }) => name === topic)
+    return (found?.partitions ?? []).flatMap(({ partitionIndex: partition, committedOffset, metadata }) =>
+      committedOffset < 0n ? [] : [{ partition, offset: Number(committedOffset), metadata: metadata ?? '' }],
+    )
+  })
+}
+
+/** Rejects when one of them is refused. */
+export async function commitPositions(
+  to: Connection,
+  { group, topic }: GroupTopic,
+  { generation, memberId }: Committing,
+  positions: NewPosition[],
+): Promise<void> {
+  const partitions = positions.map(({ partition, offset, metadata }) => ({
+    partitionIndex: partition,
+    committedOffset: BigInt(offset),
+    committedLeaderEpoch: notKnown,
+    committedMetadata: metadata,
+  }))
+  await offsetCommitV8.api.async(to, group, generation, memberId, null, [{ name: topic, partitions }])
 }
 
 /** Between two assignments a member has none. */
@@ -82,30 +199,6 @@ function ownedIn(topic: string, assignment: Buffer): number[] {
   return assignment.length === 0 ? [] : decodeAssignment(topic, assignment).partitions
 }
 
-function groupActive(group: string): AppError {
-  return new AppError('group_active', `The consumer group ${group} has members; stop them first.`)
-}
-
-/**
- * Commits without being a member (generation -1), which Kafka allows for a group that is empty. Joining the group for it
- * would take longer, and the group's first true member would no longer see generation 1, by which it knows that there
- * was no member before.
- */
-async function commitForEmptyGroup(
-  to: Connection,
-  names: GroupTopic,
-  positions: { partition: number; offset: number }[],
-): Promise<void> {
-  const nobody = { generation: -1, memberId: '' }
-  try {
-    await commitPositions(
-      to,
-      names,
-      nobody,
-      positions.map((one) => ({ ...one, metadata: '' })),
-    )
-  } catch (error) {
-    if (hasMembers.has(refusalOf(error) ?? '')) throw groupActive(names.group)
-    throw error
-  }
+function numbersOf(partitions: readonly { partition: number }[]): number[] {
+  return partitions.map(({ partition }) => partition)
 }

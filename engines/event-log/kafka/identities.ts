@@ -3,8 +3,8 @@
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { logUnavailable } from './faults.ts'
-import { IdentityRefused, type ProduceClient, type ProducerIdentity } from './produce-client.ts'
+import { logUnavailable } from '../faults.ts'
+import { IdentityRefused, type ProduceClient, type ProducerIdentity } from './sender.ts'
 
 export interface Identities {
   /** For a batch that follows acknowledged ones. Throws when no broker answers. */

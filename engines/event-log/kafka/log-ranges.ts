@@ -2,9 +2,9 @@
 
 import { FetchIsolationLevels, ListOffsetTimestamps, listOffsetsV8 } from '@platformatic/kafka'
 import { deadlines } from '#lib/deadlines.ts'
+import { topicNotFound } from '../faults.ts'
 import type { PartitionRange } from '../port.ts'
 import type { Cluster } from './cluster.ts'
-import { topicNotFound } from './faults.ts'
 
 export interface LogRanges {
   /**
@@ -36,11 +36,11 @@ export function createLogRanges(cluster: Cluster): LogRanges {
   const connections = cluster.connections(timeoutMs)
 
   async function leadersOf({ topic, partitions }: Wanted): Promise<Map<number, number[]>> {
-    const leaders = await cluster.leaders(topic)
+    const leaders = await cluster.topics.get(topic)
     if (!leaders) throw topicNotFound(topic)
     const some = partitions ? leaders.filter(({ partition }) => partitions.includes(partition)) : leaders
     if (some.some(({ leader }) => leader < 0) || (partitions && some.length < partitions.length)) {
-      cluster.forgetLeaders(topic)
+      cluster.topics.forget(topic)
       throw new Error(`a partition of ${topic} has no leader yet`)
     }
     const byNode = Map.groupBy(some, ({ leader }) => leader)
@@ -78,7 +78,7 @@ export function createLogRanges(cluster: Cluster): LogRanges {
       }
       return found
     } catch (error) {
-      for (const { topic } of wanted) cluster.forgetLeaders(topic)
+      for (const { topic } of wanted) cluster.topics.forget(topic)
       throw error
     }
   }
@@ -96,7 +96,7 @@ export function createLogRanges(cluster: Cluster): LogRanges {
   return {
     ranges,
     rangesNow(topic) {
-      cluster.forgetLeaders(topic)
+      cluster.topics.forget(topic)
       return ranges(topic)
     },
     rangesOf: (topics) => read([...new Set(topics)].map((topic) => ({ topic }))),

@@ -1,12 +1,22 @@
 /**
- * The order of one partition as its broker enforces it: each batch under an identity, with the sequence that follows the
- * last one. The caller has one batch under way at a time.
+ * The order of one partition as its broker enforces it: each batch under an identity, with the sequence that follows the last
+ * one. The caller has one batch under way at a time. Where a batch was given up and nothing followed, the driver appends a
+ * fence: once it is in the log, the bytes of that batch are refused. It says nothing, and readers skip it.
  */
 
 import type { NewRecord } from '../port.ts'
 import type { Identities } from './identities.ts'
-import type { ProducerIdentity } from './produce-client.ts'
-import { type Sender, SendFault } from './sender.ts'
+import { type ProducerIdentity, type Sender, SendFault } from './sender.ts'
+
+/** Marks a fence. Downstream readers that do not use this driver skip records with it. */
+export const fenceHeader = 'flotilla-fence'
+/** All fences of a partition have this key, so that compaction leaves at most one. */
+export const fenceKey = 'flotilla.fence'
+
+/** A null value: on a compacted topic a tombstone. */
+export function fenceRecord(): NewRecord {
+  return { key: Buffer.from(fenceKey), value: null, headers: { [fenceHeader]: '1' } }
+}
 
 export interface PartitionWriter {
   /** Tries once to append a batch; the same batch again after a throw, unless it is given up. */

@@ -5,13 +5,12 @@ import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { logUnavailable } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
-import { type Append, measure } from './batch-delivery.ts'
-import { logUnavailable } from './faults.ts'
 import type { Identities } from './identities.ts'
-import { createPartitionQueue, type PartitionQueue } from './partition-queue.ts'
+import { type Append, createPartitionQueue, measure, type PartitionQueue } from './partition-queue.ts'
 import type { Sender } from './sender.ts'
-import type { TopicFactsCache } from './topic-facts.ts'
+import type { TopicFactsCache } from './topics.ts'
 
 export interface Producer extends Closeable {
   append(topic: string, partition: number, records: NewRecord[], timeoutMs?: number): Promise<number>

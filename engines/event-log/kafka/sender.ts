@@ -1,10 +1,22 @@
 /**
- * Tries once to write a batch to its partition's leader. Small batches under one identity that are ready at the same
- * time go to their broker in one request; what is answered counts for each alone.
+ * Writes batches to the leaders of their partitions, and takes producer ids. Made of the protocol calls that @platformatic/kafka
+ * exports. A batch is tried once; small batches under one identity that are ready at the same time go to their broker in one
+ * request, and what is answered counts for each alone.
  */
 
+import {
+  type Connection,
+  initProducerIdV5,
+  type MessageRecord,
+  NumericMap,
+  produceV11,
+  protocolErrorsCodesById,
+} from '@platformatic/kafka'
+import { deadlines } from '#lib/deadlines.ts'
+import type { Closeable } from '#lib/resource.ts'
+import type { NewRecord } from '../port.ts'
+import { responseOf } from './calls.ts'
 import type { Cluster } from './cluster.ts'
-import { NotSent, type ProduceBatch, type ProduceClient, type ProducerIdentity } from './produce-client.ts'
 
 export interface Send extends ProduceBatch {
   identity: ProducerIdentity
@@ -57,19 +69,19 @@ const refusals = new Set([
 ])
 
 export function createSender(
-  cluster: Pick<Cluster, 'leaders' | 'refreshLeaders'>,
+  topics: Pick<Cluster['topics'], 'get' | 'refresh'>,
   client: Pick<ProduceClient, 'produce'>,
 ): Sender {
   /** By broker, id and epoch: what goes out at the end of this turn of the event loop. */
   const gathered = new Map<string, Waiting[]>()
 
   async function leaderOf({ topic, partition }: Send): Promise<number> {
-    const leaders = await cluster.leaders(topic).catch((cause: unknown) => {
+    const leaders = await topics.get(topic).catch((cause: unknown) => {
       throw new SendFault(null, true, cause)
     })
     const found = leaders?.find((one) => one.partition === partition)
     if (found && found.leader >= 0) return found.leader
-    cluster.refreshLeaders(topic)
+    topics.refresh(topic)
     throw new SendFault(found ? 'LEADER_NOT_AVAILABLE' : 'UNKNOWN_TOPIC_OR_PARTITION', true)
   }
   function gather(node: number, one: Waiting): void {
@@ -109,7 +121,7 @@ export function createSender(
       try {
         return await promise
       } catch (fault) {
-        cluster.refreshLeaders(batch.topic)
+        topics.refresh(batch.topic)
         throw fault
       }
     },
@@ -128,4 +140,132 @@ function requestsOf(group: Waiting[]): Waiting[][] {
     bytes += one.batch.bytes
   }
   return requests
+}
+
+/** Under it the broker refuses what is late: an id, and an epoch of that id. */
+export interface ProducerIdentity {
+  id: bigint
+  epoch: number
+}
+
+/** Records for one partition, with the sequence of the first. */
+export interface ProduceBatch {
+  topic: string
+  partition: number
+  records: NewRecord[]
+  sequence: number
+}
+
+/** The offset of the first record, or the protocol's name of the fault. */
+export type ProduceAnswer = { offset: number } | { fault: string }
+
+export interface ProduceClient extends Closeable {
+  /** One request; an answer for each batch, in their order. Throws NotSent, or anything when there was no answer. */
+  produce(node: number, identity: ProducerIdentity, batches: ProduceBatch[]): Promise<ProduceAnswer[]>
+  /**
+   * A new id; or, under a transactional id, the next epoch of its id. With `former` only its holder gets it. Throws
+   * IdentityRefused, or anything when there was no answer.
+   */
+  identify(transactionalId?: string, former?: ProducerIdentity): Promise<ProducerIdentity>
+}
+
+/** No byte of the request has left. */
+export class NotSent extends Error {}
+
+export class IdentityRefused extends Error {
+  /** The protocol's name of the fault. */
+  readonly type: string
+
+  constructor(type: string) {
+    super(`no producer id: ${type}`)
+    this.type = type
+  }
+}
+
+const acksOfAll = -1
+/** A broker answers by then, also when followers are late; a connection without an answer a second later is closed. */
+const brokerTimeoutMs = deadlines.engine.logBrokerWriteMs
+const requestTimeoutMs = deadlines.engine.logRequestMs
+/** A broker takes one request of a connection at a time: a few that wait are enough to keep it busy. */
+const inFlightMax = 5
+/** Only transactions use it, and none is begun. */
+const transactionTimeoutMs = 60_000
+const headerNamesMax = 1_000
+
+export function createProduceClient(cluster: Cluster): ProduceClient {
+  const connections = cluster.connections(requestTimeoutMs, inFlightMax)
+  const headerNames = new Map<string, Buffer>()
+
+  /** Few names are on all records. */
+  function nameBytes(name: string): Buffer {
+    let bytes = headerNames.get(name)
+    if (!bytes) {
+      bytes = Buffer.from(name)
+      if (headerNames.size < headerNamesMax) headerNames.set(name, bytes)
+    }
+    return bytes
+  }
+  function messageOf(
+    record: NewRecord,
+    { topic, partition }: ProduceBatch,
+    timestamp: bigint,
+  ): MessageRecord {
+    const message: Partial<MessageRecord> = { topic, partition, timestamp }
+    if (record.key !== null) message.key = record.key
+    if (record.value !== null) message.value = record.value
+    if (record.headers) {
+      message.headers = new Map()
+      for (const name in record.headers) {
+        message.headers.set(nameBytes(name), Buffer.from(record.headers[name]!))
+      }
+    }
+    // The type asks for a value; the encoder writes a missing one as null, which is what a tombstone is.
+    return message as MessageRecord
+  }
+  return {
+    async produce(node, { id, epoch }, batches) {
+      const connection = await connections.to(node).catch((cause: unknown): Connection => {
+        throw new NotSent(`no connection to broker ${node}`, { cause })
+      })
+      const sequences = new NumericMap()
+      const messages: MessageRecord[] = []
+      const now = BigInt(Date.now())
+      for (const batch of batches) {
+        sequences.set(`${batch.topic}:${batch.partition}`, batch.sequence)
+        for (const record of batch.records) messages.push(messageOf(record, batch, now))
+      }
+      const options = { producerId: id, producerEpoch: epoch, sequences }
+      const response = (await produceV11.api
+        .async(connection, acksOfAll, brokerTimeoutMs, messages, options)
+        .catch(responseOf<produceV11.ProduceResponse>)) as produceV11.ProduceResponse
+      return batches.map((batch) => answerTo(batch, response))
+    },
+    async identify(transactionalId, former) {
+      const connection =
+        transactionalId === undefined
+          ? await cluster.asking.toAny()
+          : await cluster.asking.to(await cluster.transactionCoordinator(transactionalId))
+      const answer = await initProducerIdV5.api
+        .async(connection, transactionalId ?? null, transactionTimeoutMs, former?.id, former?.epoch)
+        .catch(responseOf<initProducerIdV5.InitProducerIdResponse>)
+      if (answer.errorCode !== 0) throw new IdentityRefused(nameOf(answer.errorCode))
+      return { id: answer.producerId, epoch: answer.producerEpoch }
+    },
+    close: connections.close,
+  }
+}
+
+function answerTo({ topic, partition }: ProduceBatch, response: produceV11.ProduceResponse): ProduceAnswer {
+  const own = response.responses
+    .find(({ name }) => name === topic)
+    ?.partitionResponses.find(({ index }) => index === partition)
+  if (!own) throw new Error(`the answer has nothing about ${topic}/${partition}`)
+  const fault = own.errorCode === 0 ? null : nameOf(own.errorCode)
+  // The broker knows the batch and says where it is: stored by an earlier try.
+  const repeated = fault === 'DUPLICATE_SEQUENCE_NUMBER' && own.baseOffset >= 0n
+  return fault === null || repeated ? { offset: Number(own.baseOffset) } : { fault }
+}
+
+function nameOf(errorCode: number): string {
+  return protocolErrorsCodesById[errorCode] ?? `error ${errorCode}`
 }

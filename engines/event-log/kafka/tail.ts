@@ -96,7 +96,7 @@ export function openTail(options: TailOptions, parts: ReaderParts): Tail {
     while (!stop.signal.aborted) {
       try {
         if (!first || interest.lasts()) latest = await ask()
-        else await readAdded((await cluster.leaders(topic)) ?? [])
+        else await readAdded((await cluster.topics.get(topic)) ?? [])
         first ??= latest
         failures = 0
       } catch (error) {

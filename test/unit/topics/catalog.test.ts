@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { fenceHeader, fenceKey } from '#engines/event-log/kafka/fence.ts'
+import { fenceHeader, fenceKey } from '#engines/event-log/kafka/partition-writer.ts'
 import { services } from '#services/index.ts'
 import { catalog, parsePointKey, topicByName, vectorsCommands } from '#topics/catalog.ts'
 import { deadLettersOf, epochOfLetter } from '#topics/dead-letters.ts'

@@ -1,65 +1,13 @@
-/** The parts of the embedded event log that are pure: sharing out partitions, packing records. */
+/** The parts of the embedded event log that are pure: packing records, taking turns. */
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCursor, prepare, takeRecords, weigh } from '#engines/event-log/embedded/record-block.ts'
-import { shareOut } from '#engines/event-log/embedded/subscription.ts'
 import type { PartitionState } from '#engines/event-log/embedded/topics.ts'
-import { type Append, createWaitingAppends } from '#engines/event-log/embedded/waiting-appends.ts'
+import { type Append, createWaitingAppends } from '#engines/event-log/embedded/write-queue.ts'
 import type { NewRecord } from '#engines/event-log/port.ts'
 import { packRecords } from '#test/support/pack-records.ts'
 import { recordParts } from '#test/support/record-parts.ts'
-
-describe('sharing out partitions', () => {
-  /** Members of which each owns some of the partitions, none shared. */
-  const ownership = fc
-    .tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 8 }))
-    .chain(([partitions, members]) =>
-      fc
-        .array(fc.integer({ min: -1, max: members - 1 }), { minLength: partitions, maxLength: partitions })
-        .map((owners) => ({
-          partitions,
-          owned: Array.from({ length: members }, (_, m) =>
-            owners.flatMap((owner, p) => (owner === m ? [p] : [])),
-          ),
-        })),
-    )
-
-  test('every partition has one owner, and shares differ by one at most', () => {
-    fc.assert(
-      fc.property(ownership, ({ partitions, owned }) => {
-        const next = shareOut(partitions, owned)
-        expect(next.flat().toSorted((a, b) => a - b)).toEqual(Array.from({ length: partitions }, (_, p) => p))
-        const sizes = next.map((has) => has.length)
-        expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1)
-      }),
-    )
-  })
-
-  test('a member loses a partition only when it has more than its share', () => {
-    fc.assert(
-      fc.property(ownership, ({ partitions, owned }) => {
-        for (const [m, has] of shareOut(partitions, owned).entries()) {
-          const lost = owned[m]!.filter((p) => !has.includes(p))
-          if (lost.length > 0) expect(has.every((p) => owned[m]!.includes(p))).toBe(true)
-        }
-      }),
-    )
-  })
-
-  test('what is shared out evenly stays where it is', () => {
-    fc.assert(
-      fc.property(ownership, ({ partitions, owned }) => {
-        const next = shareOut(partitions, owned)
-        expect(shareOut(partitions, next)).toEqual(next)
-      }),
-    )
-  })
-
-  test('without members nothing is shared out', () => {
-    expect(shareOut(3, [])).toEqual([])
-  })
-})
 
 describe('packing records', () => {
   const bytes = fc.option(fc.uint8Array({ maxLength: 40 }).map((array) => Buffer.from(array)))

@@ -3,13 +3,13 @@
 import { expect, test } from 'vitest'
 import { createPartitionReader, type ReaderOptions } from '#engines/event-log/embedded/partition-reader.ts'
 import type { Fetched } from '#engines/event-log/embedded/reader-thread.ts'
-import { packRows, type Row } from '#engines/event-log/embedded/record-block.ts'
+import { type Batch, packBatches } from '#engines/event-log/embedded/record-tables.ts'
 import type { PartitionState } from '#engines/event-log/embedded/topics.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { range } from '../../../../contract/event-log/world.ts'
 
 /** A partition with records at the given offsets; each fetch brings two of them. */
-function openReader(options: { start?: number; offsets: number[]; misplaced?: boolean }) {
+function openReader(options: { start?: number; offsets: number[] }) {
   const { start = 0, offsets } = options
   const state = {
     id: 1,
@@ -30,13 +30,21 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
           const rows = offsets
             .filter((o) => o >= Math.max(from, kept))
             .slice(0, 2)
-            .map((o): Row => [o, 0, null, null, null, new Uint8Array(0)])
+            .map(
+              (first): Batch => ({
+                first,
+                records: 1,
+                timestamp: 0,
+                lengths: Int32Array.of(-1, -1, 0),
+                bytes: new Uint8Array(0),
+              }),
+            )
           const none = from < kept
           resolve({
             gone: false,
             start: kept,
             records: none ? 0 : rows.length,
-            block: packRows(none ? [] : rows, 0),
+            block: packBatches(none ? [] : rows, none ? 0 : rows.length, 0),
           })
         },
       })
@@ -46,7 +54,7 @@ function openReader(options: { start?: number; offsets: number[]; misplaced?: bo
     fetch,
     bytesMax: 1_000,
     records: (records) => void received.offsets.push(...records.map((one) => one.offset)),
-    ...(options.misplaced === false ? {} : { misplaced: (problem) => void received.misplaced.push(problem) }),
+    misplaced: (problem) => void received.misplaced.push(problem),
     fault: () => void received.faults++,
   })
   /** Answers whatever is asked until nothing is. */
@@ -110,15 +118,6 @@ test('what was read before the start moved is delivered before the alarm', async
   expect(received.misplaced).toEqual([])
   reader.resume()
   expect(received).toMatchObject({ offsets: [0, 1], misplaced: [{ position: 2, start: 6, end: 10 }] })
-})
-
-test('a reader without alarms goes on at the first record that is kept', async () => {
-  const { reader, open, received, answerAll } = openReader({ offsets: range(0, 10), misplaced: false })
-  reader.seek(0)
-  open.shift()!.answer(8)
-  await eventually('it asks again', () => open.length === 1)
-  await answerAll()
-  expect(received.offsets).toEqual([8, 9])
 })
 
 test('holes are passed over, also one that reaches to the end', async () => {

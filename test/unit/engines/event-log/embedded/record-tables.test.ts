@@ -9,7 +9,7 @@ import {
   type Kind,
   openRecordReader,
   openRecordTable,
-} from '#engines/event-log/embedded/table-kinds.ts'
+} from '#engines/event-log/embedded/record-tables.ts'
 import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
 import { packRecords } from '#test/support/pack-records.ts'
 import { recordParts } from '#test/support/record-parts.ts'

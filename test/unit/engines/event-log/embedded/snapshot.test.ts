@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { openLogSnapshot } from '#engines/event-log/embedded/snapshot.ts'
+import { openLogSnapshot } from '#engines/event-log/embedded/log-file.ts'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 import { topicSpec } from '../../../../support/topic-spec.ts'

@@ -3,8 +3,7 @@
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { openForWriting } from '#engines/event-log/embedded/layout.ts'
-import { createWriteProbe } from '#engines/event-log/embedded/write-probe.ts'
+import { createWriteProbe, openForWriting } from '#engines/event-log/embedded/log-file.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 
 const plenty = 1024 ** 4

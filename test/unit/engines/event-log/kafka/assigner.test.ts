@@ -4,13 +4,12 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   assignReleased,
-  assignSticky,
-  type Claim,
   decodeAssignment,
   encodeAssignments,
   encodeClaim,
 } from '#engines/event-log/kafka/assigner.ts'
-import { createOwnedPartitions } from '#engines/event-log/kafka/owned-partitions.ts'
+import { createOwnedPartitions } from '#engines/event-log/kafka/consumer.ts'
+import { assignSticky, type Claim } from '#engines/event-log/membership.ts'
 
 const claim = (memberId: string, generation: number, ...partitions: number[]): Claim => ({
   memberId,

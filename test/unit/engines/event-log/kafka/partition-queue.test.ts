@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 import type { Identities } from '#engines/event-log/kafka/identities.ts'
 import { createProducer } from '#engines/event-log/kafka/producer.ts'
 import { type Sender, SendFault } from '#engines/event-log/kafka/sender.ts'
-import type { TopicFactsCache } from '#engines/event-log/kafka/topic-facts.ts'
+import type { TopicFactsCache } from '#engines/event-log/kafka/topics.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 

@@ -5,10 +5,15 @@
 
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createOwnIdentities, type Identities, takeIdentities } from '#engines/event-log/kafka/identities.ts'
-import { IdentityRefused, type ProducerIdentity } from '#engines/event-log/kafka/produce-client.ts'
 import { createProducer, type Producer } from '#engines/event-log/kafka/producer.ts'
-import { type Send, type Sender, SendFault } from '#engines/event-log/kafka/sender.ts'
-import type { TopicFactsCache } from '#engines/event-log/kafka/topic-facts.ts'
+import {
+  IdentityRefused,
+  type ProducerIdentity,
+  type Send,
+  type Sender,
+  SendFault,
+} from '#engines/event-log/kafka/sender.ts'
+import type { TopicFactsCache } from '#engines/event-log/kafka/topics.ts'
 import { eventually } from '#test/support/eventually.ts'
 
 const known = { partitions: 3, recordBytesMax: 1_000_000, batchBytesMax: 1_004_096 }

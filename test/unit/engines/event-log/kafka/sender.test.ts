@@ -1,14 +1,15 @@
 /** Which batches share a request, and what its answer means for each. */
 
 import { describe, expect, test } from 'vitest'
-import type { PartitionLeader } from '#engines/event-log/kafka/known-leaders.ts'
+import type { KnownPartition } from '#engines/event-log/kafka/cluster.ts'
 import {
+  createSender,
   NotSent,
   type ProduceAnswer,
   type ProduceBatch,
   type ProducerIdentity,
-} from '#engines/event-log/kafka/produce-client.ts'
-import { createSender, type Send } from '#engines/event-log/kafka/sender.ts'
+  type Send,
+} from '#engines/event-log/kafka/sender.ts'
 
 interface Request {
   node: number
@@ -22,17 +23,17 @@ function setUp(answer: (batch: ProduceBatch) => ProduceAnswer = () => ({ offset:
   let refreshed = 0
   const leaderOf = (partition: number) => (partition === 9 ? -1 : partition < 4 ? 1 : 2)
   const leaders = [0, 1, 2, 3, 4, 5, 9].map(
-    (partition) => ({ partition, leader: leaderOf(partition) }) as PartitionLeader,
+    (partition) => ({ partition, leader: leaderOf(partition) }) as KnownPartition,
   )
-  const cluster = {
-    leaders: async (topic: string) => (topic === 't' ? leaders : null),
-    refreshLeaders: () => void refreshed++,
+  const topics = {
+    get: async (topic: string) => (topic === 't' ? leaders : null),
+    refresh: () => void refreshed++,
   }
   const produce = async (node: number, identity: ProducerIdentity, batches: ProduceBatch[]) => {
     requests.push({ node, identity, partitions: batches.map(({ partition }) => partition) })
     return batches.map(answer)
   }
-  return { sender: createSender(cluster, { produce }), requests, refreshed: () => refreshed }
+  return { sender: createSender(topics, { produce }), requests, refreshed: () => refreshed }
 }
 
 const identity = { id: 7n, epoch: 0 }

@@ -15,8 +15,7 @@ function open() {
   const connections = { close: async () => {} }
   const cluster = {
     connections: () => connections,
-    leaders: async () => [{ partition: 0, leader: -1, topicId: 'id' }],
-    forgetLeaders() {},
+    topics: { get: async () => [{ partition: 0, leader: -1, topicId: 'id' }], forget() {} },
   } as unknown as Cluster
   async function ask() {
     state.asked++

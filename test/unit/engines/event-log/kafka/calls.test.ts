@@ -1,18 +1,15 @@
-/** Administrative calls are repeated while the brokers do not answer, and end with what is final. */
+/** Calls are repeated while the brokers do not answer, and end with what is final. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { createAdminCalls } from '#engines/event-log/kafka/admin.ts'
-import type { AdminClient } from '#engines/event-log/kafka/admin-client.ts'
+import { createRepeatedCalls } from '#engines/event-log/kafka/calls.ts'
 import { AppError } from '#lib/errors.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-const client = {} as AdminClient
-
 test('a call is repeated until it succeeds', async () => {
   let tries = 0
-  const asked = createAdminCalls(client).ask(async () => {
+  const asked = createRepeatedCalls().ask(async () => {
     if (++tries < 4) throw new Error('no leader')
     return tries
   })
@@ -22,7 +19,7 @@ test('a call is repeated until it succeeds', async () => {
 
 test('a refusal that is final is not repeated', async () => {
   let tries = 0
-  const asked = createAdminCalls(client).ask(async () => {
+  const asked = createRepeatedCalls().ask(async () => {
     tries++
     throw new AppError('not_found', 'The topic things does not exist.')
   })
@@ -31,7 +28,7 @@ test('a refusal that is final is not repeated', async () => {
 })
 
 test('a call without an answer ends with its time, and leaves no timer', async () => {
-  const asked = createAdminCalls(client).ask(() => new Promise(() => {}), 3_000)
+  const asked = createRepeatedCalls().ask(() => new Promise(() => {}), 3_000)
   const refused = expect(asked).rejects.toMatchObject({ code: 'log_unavailable' })
   await vi.advanceTimersByTimeAsync(3_000)
   await refused
@@ -39,7 +36,7 @@ test('a call without an answer ends with its time, and leaves no timer', async (
 })
 
 test('nothing is repeated after the close', async () => {
-  const calls = createAdminCalls(client)
+  const calls = createRepeatedCalls()
   let tries = 0
   const asked = calls.ask(async () => {
     tries++

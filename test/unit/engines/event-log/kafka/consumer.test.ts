@@ -1,7 +1,8 @@
 /** Commits of the same moment share a request; those of different moments, generations or positions never do. */
 
 import { expect, test } from 'vitest'
-import { type Committing, gatherCommits, type NewPosition } from '#engines/event-log/kafka/commits.ts'
+import { gatherCommits } from '#engines/event-log/kafka/consumer.ts'
+import type { Committing, NewPosition } from '#engines/event-log/kafka/groups.ts'
 
 const member = { generation: 3, memberId: 'm' }
 const at = (partition: number, offset = 1): NewPosition => ({ partition, offset, metadata: '' })

@@ -1,12 +1,13 @@
 /**
- * Opens the file of the log: settings that make a commit durable, tables, and the refusal of a layout that is too
- * new.
+ * The file of the log: opens it with settings that make a commit durable, lays its tables and refuses a layout that is too new;
+ * says what the next write would meet; copies it as it is at one instant.
  */
 
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { existsSync, statfsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { backup, DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
+import { makeFolder } from '#lib/folders.ts'
 import { lookInto } from '#lib/sqlite-look.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
 
@@ -93,4 +94,90 @@ export function openForReading(file: string): DatabaseSync {
   const db = new DatabaseSync(file, { timeout: 5_000 })
   db.exec('pragma query_only = on; pragma wal_autocheckpoint = 0; pragma cache_size = -16384')
   return db
+}
+
+/** With less room than this a write is tried. It is more than the WAL takes between two checkpoints. */
+const freeBytesMin = 128 * 1024 * 1024
+const trialBytes = { least: 64 * 1024, most: 1024 * 1024 }
+
+interface WriteProbe {
+  /** Runs a write of about `bytes` and remembers whether it got through. */
+  watch<T>(bytes: number, write: () => T): T
+  /** Throws what a write would meet. */
+  check(): void
+}
+
+/** `freeBytes` is the room on the disk. */
+export function createWriteProbe(db: DatabaseSync, freeBytes: () => number): WriteProbe {
+  /** Size of the last write, if it failed. */
+  let failed: number | undefined
+
+  return {
+    watch(bytes, write) {
+      try {
+        const written = write()
+        failed = undefined
+        return written
+      } catch (error) {
+        failed = bytes
+        throw error
+      }
+    },
+    check() {
+      if (failed === undefined && freeBytes() >= freeBytesMin) return
+      tryWriting(db, Math.min(trialBytes.most, Math.max(trialBytes.least, failed ?? 0)))
+      failed = undefined
+    },
+  }
+}
+
+export function freeBytesBeside(file: string): () => number {
+  return () => {
+    const { bavail, bsize } = statfsSync(dirname(file))
+    return bavail * bsize
+  }
+}
+
+/** Both are committed: only a commit reaches the disk. */
+function tryWriting(db: DatabaseSync, bytes: number): void {
+  inTransaction(db, () => {
+    db.prepare(`insert or replace into meta values ('write-probe', printf('%.*c', ?, '0'))`).run(bytes)
+  })
+  inTransaction(db, () => db.exec(`delete from meta where name = 'write-probe'`))
+}
+
+export interface LogSnapshot {
+  /** Writes the log's file below `directory`, which is made; `onProgress` counts pages of the file. */
+  copyTo(directory: string, onProgress: (done: number, total: number) => void): Promise<void>
+  /** Until then the write-ahead log keeps what comes after the instant. */
+  close(): void
+}
+
+/** Pages that are copied between two reports. */
+const pagesPerStep = 512
+
+/** Holds what was committed before the call. Neither writers nor readers of the log wait for it. */
+export function openLogSnapshot(directory: string): LogSnapshot {
+  const db = openForReading(logPath(directory))
+  try {
+    // A transaction sees one state for as long as it is open, from its first read on.
+    db.exec('begin')
+    db.prepare('select count(*) from meta').get()
+  } catch (error) {
+    db.close()
+    throw error
+  }
+  return {
+    async copyTo(target, onProgress) {
+      makeFolder(target)
+      await backup(db, logPath(target), {
+        rate: pagesPerStep,
+        progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),
+      })
+    },
+    close() {
+      db.exec('rollback')
+      db.close()
+    },
+  }
 }
