@@ -1,12 +1,15 @@
-/** Brings a database's tables up to date: numbered .sql files are applied once each, in order. */
+/**
+ * Brings a database's tables up to date: numbered .sql files are applied once each, in order. Instances that do it at the same time
+ * get in each other's way, and try again.
+ */
 
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
+import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Relational, SqlExecutor } from './port.ts'
-import { createdAtOnce, lockedOut, whileRacing } from './racing.ts'
+import { type Relational, type SqlExecutor, sqlState } from './port.ts'
 
 /** Between tries; each waits for the other instance as long as the engine lets a statement wait. */
 const pauseMs = 500
@@ -117,4 +120,35 @@ async function apply(relational: Relational, log: Logger, migration: Migration):
     return true
   })
   if (applied) log.info({ migration: migration.name }, 'relational.migrated')
+}
+
+/**
+ * Two instances created the same thing at once. PostgreSQL's `if not exists` does not wait for a transaction that is
+ * creating it: the later one meets a unique index of the catalogue, or an object that has been created meanwhile.
+ */
+export const createdAtOnce = ['23505', '42P07', '42710', '42P06']
+/** Two instances, or two databases of one server, changed the same row of the catalogue at once (a grant, a role). */
+export const changedAtOnce = ['XX000', '40P01', '40001']
+/** Waited too long for the other instance's lock. */
+export const lockedOut = ['57014', '55P03', '40P01']
+
+const triesMax = 20
+
+/**
+ * Tries again after each fault of one of these SQLSTATEs, a bounded number of times; any other fault is thrown as it
+ * is.
+ */
+export async function whileRacing<T>(
+  states: readonly string[],
+  pauseMs: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (tries === triesMax || !states.includes(sqlState(error) ?? '')) throw error
+      await sleep(pauseMs)
+    }
+  }
 }

@@ -1,32 +1,43 @@
-/** The thread that the embedded Postgres runs in: statements one after the other, results as text. */
+/**
+ * The thread that the embedded Postgres runs in: statements one after the other, each one message to it, results as text. Those
+ * that come again are parsed once.
+ */
 
-import { PGlite } from '@electric-sql/pglite'
+import { type messages, PGlite, protocol } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'
 import { AppError } from '#lib/errors.ts'
 import { stepBack } from '#lib/step-back.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import { ensureCluster } from './pglite-cluster.ts'
-import { startParams } from './pglite-options.ts'
-import { createStatements } from './pglite-statements.ts'
+import { sqlState } from './port.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
-import type { TextResult } from './sql-values.ts'
+import { createStatementNames, outlivedStates, type TextResult } from './statements.ts'
+
+const { serialize } = protocol
 
 export interface PgliteThreadData {
   directory: string
-  sharedBuffersMb: number
   /** A transaction that is open for longer is rolled back, because everything else waits behind it. */
   transactionMsMax: number
   stepsBack?: boolean
 }
 
 export type PgliteThread = typeof handlers
+type Fields = TextResult['fields']
 
-const { directory, sharedBuffersMb, transactionMsMax, stepsBack } = ownData<PgliteThreadData>()
+const { directory, transactionMsMax, stepsBack } = ownData<PgliteThreadData>()
 if (stepsBack === true) stepBack('thread')
 await ensureCluster(directory)
+const settings = [
+  // Memory for pages of tables, taken from the system at once, used or not.
+  'shared_buffers=16MB',
+  // Log files that a checkpoint has made useless are removed, not kept for later.
+  'wal_recycle=off',
+  'wal_init_zero=off',
+]
 const db = await PGlite.create(directory, {
   extensions: { vector },
-  startParams: startParams(sharedBuffersMb),
+  startParams: [...PGlite.defaultStartParams, ...settings.flatMap((setting) => ['-c', setting])],
 })
 
 const statements = createStatements(db)
@@ -181,6 +192,81 @@ function finish(id: number): void {
   const { end } = current
   current = undefined
   end()
+}
+
+/** Nothing else may use the engine during a call. Throws the library's DatabaseError. */
+function createStatements(db: PGlite) {
+  /** Columns of what is prepared, by its name. */
+  const prepared = new Map<string, Fields>()
+  let forgotten: string[] = []
+  const names = createStatementNames((name) => {
+    prepared.delete(name)
+    forgotten.push(name)
+  })
+
+  async function exchange(parts: Uint8Array[]): Promise<messages.BackendMessage[]> {
+    const closes = forgotten.map((name) => serialize.close({ type: 'S', name }))
+    forgotten = []
+    // The file layer has nothing to sync.
+    return db.execProtocolStream(Buffer.concat([...closes, ...parts]), { syncToFs: false })
+  }
+
+  async function runNamed(name: string, text: string, params: (string | null)[]): Promise<TextResult> {
+    const known = prepared.get(name)
+    const answer = await exchange([
+      ...(known ? [] : [serialize.parse({ name, text }), serialize.describe({ type: 'S', name })]),
+      serialize.bind({ statement: name, values: params }),
+      serialize.execute({}),
+      serialize.sync(),
+    ])
+    const result = resultOf(answer, known)
+    if (name !== '') prepared.set(name, result.fields)
+    return result
+  }
+
+  return {
+    /** Several statements may be in the text; the last one's result counts. */
+    runAll: async (text: string) => resultOf(await exchange([serialize.query(text)])),
+    /** One statement. From its second use on it is prepared, which is for texts of ours. */
+    async run(text: string, params: (string | null)[]): Promise<TextResult> {
+      const name = names.of(text)
+      if (name === undefined) return runNamed('', text, params)
+      try {
+        return await runNamed(name, text, params)
+      } catch (error) {
+        const isKnown = prepared.has(name)
+        const isOutlived = isKnown && outlivedStates.includes(sqlState(error) ?? '')
+        // One that failed at its first use may be prepared or not.
+        if (!isKnown || isOutlived) names.renew(text)
+        if (!isOutlived || db.isInTransaction()) throw error
+        return runNamed('', text, params)
+      }
+    },
+    /** One statement of somebody else. */
+    runOnce: (text: string, params: (string | null)[]) => runNamed('', text, params),
+  }
+}
+
+/** Of the last statement of the answer; `fields` are its columns where the answer does not name them. */
+function resultOf(answer: messages.BackendMessage[], fields: Fields = []): TextResult {
+  let result: TextResult = { fields, rows: [], rowCount: 0, command: '' }
+  let next: TextResult = { ...result, rows: [] }
+  for (const message of answer) {
+    if (message.name === 'rowDescription') {
+      next.fields = (message as messages.RowDescriptionMessage).fields.map(({ name, dataTypeID }) => ({
+        name,
+        type: dataTypeID,
+      }))
+    } else if (message.name === 'dataRow') {
+      next.rows.push((message as messages.DataRowMessage).fields)
+    } else if (message.name === 'commandComplete') {
+      const words = (message as messages.CommandCompleteMessage).text.split(' ')
+      // `INSERT 0 5`, `SELECT 2`, `CREATE TABLE`.
+      result = { ...next, command: words[0]!, rowCount: Number.parseInt(words.at(-1)!, 10) || 0 }
+      next = { fields: [], rows: [], rowCount: 0, command: '' }
+    }
+  }
+  return result
 }
 
 serveWorker(handlers)

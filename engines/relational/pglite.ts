@@ -1,24 +1,31 @@
-/** The embedded relational engine: PGlite with pgvector in a thread of its own. */
+/**
+ * The embedded relational engine: PGlite with pgvector in a thread of its own, which is started at once, and again with its
+ * listeners when it died.
+ */
 
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { describeError } from '#lib/errors.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
-import { createSupervisor, type Supervisor, type Thread } from './pglite-supervisor.ts'
-import type { CopyColumn, CopyValue, Relational, SqlResult, SqlValue } from './port.ts'
+import type { PgliteThread, PgliteThreadData } from './pglite-thread.ts'
+import type { Relational, SqlResult, SqlValue } from './port.ts'
 import { relationalUnavailable, SqlFault } from './sql-faults.ts'
-import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
-import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
+import {
+  createTransactionGuard,
+  fromTextResult,
+  type OpenTransaction,
+  type TextResult,
+  toSqlText,
+} from './statements.ts'
 
 interface PgliteOptions {
   /** Holds the cluster; owned by this process alone (two would destroy each other's rows without an error). */
   directory: string
   log: Logger
-  /** Memory for pages of tables, taken at once. Default 16. */
-  sharedBuffersMb?: number
   /** A caller waits this long at most, its turn included; a transaction may be open as long. Default 30,000. */
   statementTimeoutMs?: number
   /** Other threads go first where the cores are busy. Default false. */
@@ -51,9 +58,8 @@ const startTimeoutMs = deadlines.embedded.databaseOpenMs
 export async function openPglite(options: PgliteOptions): Promise<Pglite> {
   const timeoutMs = options.statementTimeoutMs ?? deadlines.engine.postgresStatementMs
   mkdirSync(dirname(options.directory), { recursive: true, mode: 0o700 })
-  const { directory, sharedBuffersMb = 16, stepsBack = false, log } = options
-  const data = { directory, sharedBuffersMb, transactionMsMax: timeoutMs, stepsBack }
-  const supervisor = createSupervisor(data, log)
+  const { directory, stepsBack = false, log } = options
+  const supervisor = createSupervisor({ directory, transactionMsMax: timeoutMs, stepsBack }, log)
   const calls: Calls = { supervisor, timeoutMs, log }
   const guard = createTransactionGuard()
   try {
@@ -76,10 +82,11 @@ export async function openPglite(options: PgliteOptions): Promise<Pglite> {
       return { ...fromTextResult<Row>(result), busyMs: result.busyMs }
     },
     transaction: (work) => guard.run(() => openTransaction(calls), work),
-    copy(table, columns, rows) {
-      guard.assertOutside()
-      return copy(calls, table, columns, rows)
-    },
+    copy: (table, columns, rows) =>
+      guard.run(
+        () => openTransaction(calls),
+        (tx) => tx.copy(table, columns, rows),
+      ),
     listen: supervisor.listen,
     async ping(pingTimeoutMs = deadlines.engine.pingMs) {
       guard.assertOutside()
@@ -156,24 +163,6 @@ async function openTransaction(calls: Calls): Promise<OpenTransaction> {
   }
 }
 
-/** All chunks in one transaction. */
-async function copy(
-  calls: Calls,
-  table: string,
-  columns: CopyColumn[],
-  rows: Iterable<CopyValue[]>,
-): Promise<number> {
-  const transaction = await openTransaction(calls)
-  try {
-    const total = await transaction.copy(table, columns, rows)
-    await transaction.commit()
-    return total
-  } catch (error) {
-    await transaction.rollback()
-    throw error
-  }
-}
-
 /** Header, body and trailer in a buffer of its own, which can then be moved to the thread. */
 function completeCopy(body: Buffer[]): Buffer {
   const parts = [copyHeader, ...body, copyTrailer]
@@ -181,4 +170,86 @@ function completeCopy(body: Buffer[]): Buffer {
   let at = 0
   for (const part of parts) at += part.copy(data, at)
   return data
+}
+
+type Thread = WorkerClient<PgliteThread>
+
+/** Statements that wait or run at once. */
+const callsMax = 1_000
+const closeTimeoutMs = deadlines.embedded.closeMs
+/** A thread that died is not started again more often than this. */
+const restartMs = 1_000
+
+type Supervisor = ReturnType<typeof createSupervisor>
+
+export function createSupervisor(data: PgliteThreadData, log: Logger) {
+  const channels = new Map<string, Set<(payload: string) => void>>()
+  const deadline = () => Date.now() + data.transactionMsMax
+  let thread: Thread | undefined
+  let startedAt = Number.NEGATIVE_INFINITY
+  let closing: Promise<void> | undefined
+
+  function start(): Thread {
+    const opened: Thread = openWorker<PgliteThread>(
+      { entry: new URL('./pglite-thread.ts', import.meta.url), name: 'relational', data, callsMax },
+      (cause) => {
+        if (thread === opened) thread = undefined
+        if (!closing) log.error({ reason: describeError(cause) }, 'relational.thread-died')
+        return relationalUnavailable(cause)
+      },
+    )
+    opened.on('notify', ({ channel, payload }: { channel: string; payload: string }) => {
+      for (const listener of channels.get(channel) ?? []) listener(payload)
+    })
+    for (const channel of channels.keys()) opened.call.listen(channel, deadline()).catch(() => {})
+    return opened
+  }
+
+  /** The live thread. Throws AppError `relational_engine_unavailable` right after a death, `shutting_down` after close. */
+  function get(): Thread {
+    if (closing) throw new AppError('shutting_down', 'The relational engine is closed.')
+    if (thread) return thread
+    if (performance.now() - startedAt < restartMs) throw relationalUnavailable()
+    startedAt = performance.now()
+    thread = start()
+    return thread
+  }
+
+  return {
+    get,
+    async listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>> {
+      const listeners = channels.get(channel) ?? new Set()
+      channels.set(channel, listeners.add(listener))
+      const leave = () => {
+        listeners.delete(listener)
+        return listeners.size === 0 && channels.delete(channel)
+      }
+      try {
+        await get().call.listen(channel, deadline())
+      } catch (error) {
+        leave()
+        throw error
+      }
+      return async () => {
+        if (leave() && !closing) await get().call.unlisten(channel, deadline())
+      }
+    },
+    /** Ends this thread, whatever it is doing: the next call gets a fresh one. */
+    async replace(stuck: Thread): Promise<void> {
+      if (thread === stuck) thread = undefined
+      await stuck.terminate()
+    },
+    close(): Promise<void> {
+      closing ??= thread ? stop(thread, log) : Promise.resolve()
+      return closing
+    },
+  }
+}
+
+async function stop(thread: Thread, log: Logger): Promise<void> {
+  const closed = thread.call.close(Date.now() + closeTimeoutMs)
+  await withTimeout(closed, closeTimeoutMs, () => relationalUnavailable()).catch((error) => {
+    log.warn({ reason: describeError(error) }, 'relational.close-failed')
+  })
+  await thread.terminate()
 }

@@ -1,21 +1,29 @@
 /** The relational engine on a PostgreSQL server: a bounded pool of connections. */
 
+import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
+import { from as copyFrom } from 'pg-copy-streams'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { copyStatement } from './copy-format.ts'
+import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
 import { type CopyColumn, type CopyValue, type Relational, type SqlValue, sqlState } from './port.ts'
-import { type CopyResult, copyIn } from './postgres-copy.ts'
 import { createListener } from './postgres-listener.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
-import { fromTextResult, type TextResult, toSqlText } from './sql-values.ts'
-import { createStatementNames, outlivedStates, type StatementNames } from './statement-names.ts'
-import { textTypes } from './text-types.ts'
-import { createTransactionGuard, type OpenTransaction } from './transaction.ts'
+import {
+  createStatementNames,
+  createTransactionGuard,
+  fromTextResult,
+  type OpenTransaction,
+  outlivedStates,
+  type StatementNames,
+  type TextResult,
+  textTypes,
+  toSqlText,
+} from './statements.ts'
 
-export interface PostgresOptions {
+interface PostgresOptions {
   /** postgres://user:password@host:port/database; may contain a secret, so it is never logged. */
   url: string
   log: Logger
@@ -206,4 +214,40 @@ async function openTransaction(
       })
     },
   }
+}
+
+const chunkBytes = 256 * 1024
+
+/**
+ * `fault` is what the source of the rows threw: the server then keeps none, and the connection can be used as before.
+ */
+type CopyResult = { rows: number } | { fault: unknown }
+
+/** Resolves once the server has taken all rows; rejects with the server's or the connection's fault. */
+async function copyIn(
+  client: pg.ClientBase,
+  statement: string,
+  columns: CopyColumn[],
+  rows: Iterable<CopyValue[]>,
+): Promise<CopyResult> {
+  let source: { fault: unknown } | undefined
+  function* chunks(): Generator<Buffer> {
+    yield copyHeader
+    try {
+      for (const { parts } of copyChunks(columns, rows, chunkBytes)) yield Buffer.concat(parts)
+    } catch (fault) {
+      source = { fault }
+      // The server is given this text as the reason why the copy ends.
+      throw new Error('the rows could not be encoded')
+    }
+    yield copyTrailer
+  }
+  const copying = client.query(copyFrom(statement))
+  try {
+    await pipeline(chunks, copying)
+  } catch (error) {
+    if (source) return source
+    throw error
+  }
+  return { rows: copying.rowCount }
 }

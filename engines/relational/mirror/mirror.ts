@@ -1,19 +1,24 @@
-/** What both drivers of the mirror share: everything above a relational engine that is opened at its first use. */
+/**
+ * What both drivers of the mirror share: everything above a relational engine that is opened at its first use. Operations and
+ * positions are written in one transaction: rows are staged by COPY, then upserted.
+ */
 
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
-import { type Relational, sqlState } from '../port.ts'
+import { type CopyColumn, type CopyValue, type Relational, type SqlTransaction, sqlState } from '../port.ts'
 import { relationalUnavailable } from '../sql-faults.ts'
-import { applyOperations, readPositions } from './apply.ts'
+import type { Mirror, MirrorOperation, MirrorPosition, MirrorRow, MirrorTarget } from './port.ts'
 import {
   adoptGeneration,
+  buildingTables,
   createGeneration,
   dropGeneration,
+  liveTables,
+  prepareMirror,
   promoteGeneration,
   readLiveGeneration,
-} from './generations.ts'
-import type { Mirror } from './port.ts'
-import { prepareMirror } from './prepare.ts'
+  type Tables,
+} from './tables.ts'
 
 interface MirrorDriver {
   driver: Mirror['driver']
@@ -116,4 +121,169 @@ async function refusing<T>(work: () => Promise<T>): Promise<T> {
       cause: error,
     })
   }
+}
+
+async function applyOperations(
+  relational: Relational,
+  target: MirrorTarget,
+  operations: MirrorOperation[],
+  positions: MirrorPosition[],
+): Promise<void> {
+  await relational.transaction(async (tx) => {
+    const tables = await tablesOf(tx, target.generation)
+    const fences = await lockPositions(tx, target, partitionsOf(operations, positions))
+    const fresh = operations.filter((one) => one.offset >= (fences.get(one.partition) ?? 0))
+    const last = lastOfEach(fresh)
+    await upsert(tx, tables, last)
+    await remove(tx, tables, last)
+    await movePositions(tx, target, fresh, positions)
+  })
+}
+
+async function readPositions(
+  relational: Relational,
+  { generation, epoch }: MirrorTarget,
+): Promise<MirrorPosition[]> {
+  const { rows } = await relational.query<{ partition: number; next: number }>(
+    'select partition, next from vectors_build.positions where generation = $1 and epoch = $2',
+    [generation, epoch],
+  )
+  return rows
+}
+
+/**
+ * Where the generation's tables are now, which remains true until the transaction ends: a transaction that promotes
+ * another one waits for this lock, and one that had to wait for that sees the new row in the statement after the
+ * lock.
+ */
+async function tablesOf(tx: SqlTransaction, generation: number): Promise<Tables> {
+  const { rows } = await tx.query<{ generation: number; live: boolean; staged: boolean }>(
+    `lock table vectors_build.generations in access share mode;
+     select generation, live, to_regclass('pg_temp.mirror_batch') is not null as staged
+     from vectors_build.generations where generation = ${Math.trunc(generation)}`,
+  )
+  const row = rows[0]
+  if (!row) throw relationalUnavailable(new Error(`generation ${generation} of the mirror has no tables`))
+  if (!row.staged) await tx.query(createStage)
+  return row.live ? liveTables : buildingTables(generation)
+}
+
+/** Of the connection alone, never written to the server's log, and empty after each transaction. */
+const createStage = `
+  create temp table mirror_batch (
+    collection text, id text, embedding vector(1536),
+    title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb
+  ) on commit delete rows;
+  alter table pg_temp.mirror_batch alter column embedding set storage plain`
+
+/**
+ * Writers of one partition wait for each other here, in the order of partitions. Resolves with the first offset of each
+ * partition that has not been written: what is below it comes from a writer that was overtaken, and so does everything
+ * of an epoch that a newer one has followed.
+ */
+async function lockPositions(
+  tx: SqlTransaction,
+  { generation, epoch }: MirrorTarget,
+  partitions: number[],
+): Promise<Map<number, number>> {
+  const { rows } = await tx.query<{ partition: number; written: number; newest: number | null }>(
+    `insert into vectors_build.positions as held (generation, epoch, partition, next)
+     select $1, $2, partition, 0 from unnest($3::int[]) as partition
+     on conflict (generation, epoch, partition) do update set next = held.next
+     returning partition, greatest(next, written) as written,
+       (select max(epoch) from vectors_build.positions where generation = $1) as newest`,
+    [generation, epoch, partitions],
+  )
+  return new Map(
+    rows.map(({ partition, written, newest }) => [
+      partition,
+      (newest ?? epoch) > epoch ? Number.POSITIVE_INFINITY : written,
+    ]),
+  )
+}
+
+function partitionsOf(operations: MirrorOperation[], positions: MirrorPosition[]): number[] {
+  const partitions = new Set([...operations, ...positions].map((one) => one.partition))
+  return [...partitions].sort((a, b) => a - b)
+}
+
+function lastOfEach(operations: MirrorOperation[]): MirrorOperation[] {
+  return [...new Map(operations.map((one) => [`${one.collection}/${one.id}`, one])).values()]
+}
+
+const stageColumns: CopyColumn[] = [
+  { name: 'collection', type: 'text' },
+  { name: 'id', type: 'text' },
+  { name: 'embedding', type: 'vector' },
+  { name: 'title', type: 'text' },
+  { name: 'status', type: 'text' },
+  { name: 'tags', type: 'text[]' },
+  { name: 'mind_path', type: 'text' },
+  { name: 'updated_at', type: 'timestamptz' },
+  { name: 'payload', type: 'jsonb' },
+]
+
+async function upsert(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {
+  const rows = operations.filter((one) => one.row !== null)
+  if (rows.length === 0) return
+  await tx.copy(
+    'pg_temp.mirror_batch',
+    stageColumns,
+    rows.map((one) => valuesOf(one, one.row as MirrorRow)),
+  )
+  // A row that stays as it is costs no new entry in the vector index, which is most of the price of a row.
+  await tx.query(
+    `insert into ${tables.embeddings} as held (collection, id, embedding)
+     select collection, id, embedding from pg_temp.mirror_batch
+     on conflict (collection, id) do update set embedding = excluded.embedding
+     where held.embedding is distinct from excluded.embedding;
+     insert into ${tables.metadata} (collection, id, title, status, tags, mind_path, updated_at, payload)
+     select collection, id, title, status, tags, mind_path, updated_at, payload from pg_temp.mirror_batch
+     on conflict (collection, id) do update set
+       title = excluded.title, status = excluded.status, tags = excluded.tags, mind_path = excluded.mind_path,
+       updated_at = excluded.updated_at, payload = excluded.payload`,
+  )
+}
+
+function valuesOf({ collection, id }: MirrorOperation, row: MirrorRow): CopyValue[] {
+  const { embedding, title, status, tags, mindPath, updatedAt, payload } = row
+  return [collection, id, embedding, title, status, tags, mindPath, updatedAt, payload]
+}
+
+async function remove(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {
+  const gone = operations.filter((one) => one.row === null)
+  if (gone.length === 0) return
+  const params = [gone.map((one) => one.collection), gone.map((one) => one.id)]
+  for (const table of [tables.embeddings, tables.metadata]) {
+    await tx.query(
+      `delete from ${table} as held using unnest($1::text[], $2::text[]) as gone (collection, id)
+       where held.collection = gone.collection and held.id = gone.id`,
+      params,
+    )
+  }
+}
+
+async function movePositions(
+  tx: SqlTransaction,
+  { generation, epoch }: MirrorTarget,
+  operations: MirrorOperation[],
+  positions: MirrorPosition[],
+): Promise<void> {
+  const moved = new Map<number, { next: number; written: number }>()
+  const of = (partition: number) => {
+    const known = moved.get(partition) ?? { next: 0, written: 0 }
+    moved.set(partition, known)
+    return known
+  }
+  for (const { partition, next } of positions) of(partition).next = next
+  for (const { partition, offset } of operations) of(partition).written = offset + 1
+  if (moved.size === 0) return
+  const values = [...moved.values()]
+  await tx.query(
+    `update vectors_build.positions as held
+     set next = greatest(held.next, moved.next), written = greatest(held.written, moved.written)
+     from unnest($3::int[], $4::bigint[], $5::bigint[]) as moved (partition, next, written)
+     where held.generation = $1 and held.epoch = $2 and held.partition = moved.partition`,
+    [generation, epoch, [...moved.keys()], values.map((one) => one.next), values.map((one) => one.written)],
+  )
 }

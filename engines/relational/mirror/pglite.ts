@@ -1,14 +1,18 @@
 /**
- * The embedded mirror. It has a cluster and a thread of its own, so that a scan never delays a handshake, and no
- * vector index.
+ * The embedded mirror. It has a cluster and a thread of its own, so that a scan never delays a handshake, and no vector index.
+ * That engine runs one statement at a time and cannot be interrupted, so callers take turns at it, and those whose statements
+ * are slow rest between their turns.
  */
 
 import type { Logger } from 'pino'
+import { createTurns } from '#lib/turns.ts'
 import { openPglite, type Pglite } from '../pglite.ts'
-import { createEmbeddedReads } from './embedded-reads.ts'
+import type { SqlValue } from '../port.ts'
+import { waitedTooLong } from '../sql-faults.ts'
 import { holdsCluster, type MirrorFolder, openMirrorFolder } from './folder.ts'
 import { createMirror } from './mirror.ts'
-import type { Mirror } from './port.ts'
+import type { Mirror, ReadOptions } from './port.ts'
+import { readerRole } from './tables.ts'
 
 /** Nothing is opened before the first use: a platform whose services do not touch it pays for no second engine. */
 export function openPgliteMirror(options: { directory: string; log: Logger }): Mirror {
@@ -39,4 +43,54 @@ export function openPgliteMirror(options: { directory: string; log: Logger }): M
       folder?.closed()
     },
   })
+}
+
+const waitingMax = 1_000
+/** All slow statements take turns as one caller among the others. */
+const slowOnes = 'slow statements'
+/** A slow statement that takes no longer rests no longer than it took. */
+const lightMs = 5
+
+function createEmbeddedReads(engine: Pick<Pglite, 'read'>): Mirror['read'] {
+  const turns = createTurns({ atOnce: 1, perCaller: 1, waitingMax })
+  const slowTurns = createTurns({ atOnce: 1, perCaller: 1, waitingMax })
+
+  return async function read<Row>(text: string, params: SqlValue[], options: ReadOptions) {
+    const { caller = '', slow = false } = options
+    const begin = beginRead(options)
+    const endAt = performance.now() + options.timeoutMs
+    const leftMs = () => Math.max(1, endAt - performance.now())
+    const run = () => engine.read<Row>(begin, text, params, leftMs())
+    if (!slow) return turns.take(`agent ${caller}`, leftMs(), waitedTooLong, run)
+    return slowTurns.take(caller, leftMs(), waitedTooLong, async () => {
+      let begunAt = performance.now()
+      let busyMs: number | undefined
+      try {
+        const result = await turns.take(slowOnes, leftMs(), waitedTooLong, () => {
+          begunAt = performance.now()
+          return run()
+        })
+        busyMs = result.busyMs
+        return result
+      } finally {
+        slowTurns.rest(caller, restMs(busyMs ?? performance.now() - begunAt))
+      }
+    })
+  }
+}
+
+/** Twice as long costs eight times the rest: the longer a turn, the more seldom others wait behind one. */
+function restMs(busyMs: number): number {
+  return busyMs * Math.max(1, (busyMs / lightMs) ** 2)
+}
+
+function beginRead({ settings = {} }: ReadOptions): string {
+  const set = Object.entries(settings).map(
+    ([name, value]) => `set_config(${quote(name)}, ${quote(value)}, true)`,
+  )
+  return `begin read only; ${set.length > 0 ? `select ${set.join(', ')}; ` : ''}set local role ${readerRole}`
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
 }

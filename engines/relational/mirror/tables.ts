@@ -1,6 +1,12 @@
-/** The tables of the mirror by generation: where they are, how they are made, and who may read them. */
+/**
+ * The tables of the mirror by generation: how a database is brought to where the mirror can use it, who may read them, and how
+ * one generation takes the place of another. Running it again changes nothing.
+ */
 
+import { fileURLToPath } from 'node:url'
+import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
+import { changedAtOnce, createdAtOnce, lockedOut, migrate, whileRacing } from '../migrate.ts'
 import { type Relational, type SqlExecutor, sqlState } from '../port.ts'
 
 export const readerRole = 'flotilla_reader'
@@ -46,7 +52,7 @@ export async function createTables(tx: SqlExecutor, tables: Tables): Promise<voi
   )
 }
 
-export async function dropTables(tx: SqlExecutor, tables: Tables): Promise<void> {
+async function dropTables(tx: SqlExecutor, tables: Tables): Promise<void> {
   await tx.query(`drop table if exists ${tables.embeddings}, ${tables.metadata}`)
 }
 
@@ -54,7 +60,7 @@ export async function dropTables(tx: SqlExecutor, tables: Tables): Promise<void>
  * Makes the role that searches read as. Throws AppError `invalid_configuration` with the fix where that is not
  * allowed.
  */
-export async function ensureReader(relational: Relational): Promise<void> {
+async function ensureReader(relational: Relational): Promise<void> {
   try {
     await relational.query(ensureRole)
   } catch (error) {
@@ -87,3 +93,122 @@ const ensureRole = `do $$
       execute format('grant ${readerRole} to %I', current_user);
     end if;
   end $$`
+
+const migrations = fileURLToPath(new URL('./migrations/', import.meta.url))
+const atOnce = [...createdAtOnce, ...changedAtOnce, ...lockedOut]
+const pauseMs = 250
+
+/** Throws AppError `invalid_configuration`, naming the fix, where the database lacks pgvector or a right. */
+export async function prepareMirror(relational: Relational, log: Logger): Promise<void> {
+  try {
+    await migrate(relational, log, [migrations])
+  } catch (error) {
+    throw explained(error)
+  }
+  await whileRacing(atOnce, pauseMs, () => ensureReader(relational))
+  await whileRacing(atOnce, pauseMs, () => ensureLiveTables(relational))
+}
+
+async function ensureLiveTables(relational: Relational): Promise<void> {
+  const { rows } = await relational.query('select generation from vectors_build.generations where live')
+  if (rows.length > 0) return
+  await relational.transaction(async (tx) => {
+    await tx.query('lock table vectors_build.generations in exclusive mode')
+    const again = await tx.query('select generation from vectors_build.generations where live')
+    if (again.rows.length > 0) return
+    await createTables(tx, liveTables)
+    if (relational.driver === 'postgres') await tx.query(indexStatement(liveTables, 'at once'))
+    await tx.query('insert into vectors_build.generations (generation, live) values (0, true)')
+  })
+}
+
+function explained(error: unknown): unknown {
+  const state = sqlState(error)
+  if (state === '0A000' || state === '58P01') {
+    return new AppError(
+      'invalid_configuration',
+      'The database of DATABASE_URL has no pgvector: install it on the server (0.8 or later).',
+    )
+  }
+  if (state === '42501') {
+    return new AppError(
+      'invalid_configuration',
+      'The user of DATABASE_URL may not set up the relational mirror. Let an administrator run, once, in that database: ' +
+        'create extension vector; grant create on database <that database> to <that user>;',
+    )
+  }
+  return error
+}
+
+export async function readLiveGeneration(executor: SqlExecutor): Promise<number> {
+  const { rows } = await executor.query<{ generation: number }>(
+    'select generation from vectors_build.generations where live',
+  )
+  return rows[0]?.generation ?? 0
+}
+
+export async function adoptGeneration(relational: Relational, generation: number): Promise<number> {
+  await relational.query(
+    'update vectors_build.generations set generation = $1 where live and generation = 0',
+    [generation],
+  )
+  return readLiveGeneration(relational)
+}
+
+export async function createGeneration(relational: Relational, generation: number): Promise<void> {
+  const tables = buildingTables(generation)
+  await relational.transaction(async (tx) => {
+    await lockGenerations(tx)
+    if ((await readLiveGeneration(tx)) === generation) throw liveFault(generation)
+    await dropTables(tx, tables)
+    await tx.query('delete from vectors_build.generations where generation = $1', [generation])
+    await createTables(tx, tables)
+    await tx.query('insert into vectors_build.generations (generation, live) values ($1, false)', [
+      generation,
+    ])
+  })
+}
+
+/**
+ * Writers keep a lock while they write, so none is at work on either generation meanwhile; readers of the old tables
+ * end first, and those that come wait for the new ones. Rights stay with a table that moves.
+ */
+export async function promoteGeneration(relational: Relational, generation: number): Promise<void> {
+  const { embeddings, metadata } = buildingTables(generation)
+  await relational.transaction(async (tx) => {
+    await lockGenerations(tx)
+    const live = await readLiveGeneration(tx)
+    if (live === generation) return
+    await tx.query(
+      `lock table ${liveTables.embeddings}, ${liveTables.metadata} in access exclusive mode;
+       drop table ${liveTables.embeddings}, ${liveTables.metadata};
+       alter table ${embeddings} set schema vectors;
+       alter table vectors.${nameOf(embeddings)} rename to embeddings;
+       alter table ${metadata} set schema vectors;
+       alter table vectors.${nameOf(metadata)} rename to metadata`,
+    )
+    await tx.query('delete from vectors_build.generations where live')
+    await tx.query('update vectors_build.generations set live = true where generation = $1', [generation])
+  })
+}
+
+export async function dropGeneration(relational: Relational, generation: number): Promise<void> {
+  await relational.transaction(async (tx) => {
+    await lockGenerations(tx)
+    if ((await readLiveGeneration(tx)) === generation) throw liveFault(generation)
+    await dropTables(tx, buildingTables(generation))
+    await tx.query('delete from vectors_build.generations where generation = $1', [generation])
+  })
+}
+
+async function lockGenerations(tx: SqlExecutor): Promise<void> {
+  await tx.query('lock table vectors_build.generations in access exclusive mode')
+}
+
+function nameOf(table: string): string {
+  return table.slice(table.indexOf('.') + 1)
+}
+
+function liveFault(generation: number): Error {
+  return new Error(`generation ${generation} of the mirror is the live one`)
+}

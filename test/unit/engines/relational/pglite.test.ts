@@ -7,8 +7,7 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { openPglite } from '#engines/relational/pglite.ts'
-import { createSupervisor } from '#engines/relational/pglite-supervisor.ts'
+import { createSupervisor, openPglite } from '#engines/relational/pglite.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { copyCluster, openTestRelational, silentLog } from '../../../support/relational.ts'
 import { temporaryFolder } from '../../../support/temporary.ts'
@@ -28,7 +27,7 @@ const soon = () => Date.now() + 60_000
 /** The thread itself, for what depends on times: the port's own time-outs must not meddle. */
 async function openThread(transactionMsMax: number) {
   const directory = await copyCluster(temporaryFolder())
-  const supervisor = createSupervisor({ directory, sharedBuffersMb: 16, transactionMsMax }, silentLog)
+  const supervisor = createSupervisor({ directory, transactionMsMax }, silentLog)
   onTestFinished(() => supervisor.close())
   const { call } = supervisor.get()
   await call.query('create table t (n int)', undefined, soon())
@@ -97,7 +96,7 @@ test('an unusable folder is a clear fault', async () => {
 
 test('a thread that died is started again, and its listeners are notified again', async () => {
   const directory = await copyCluster(temporaryFolder())
-  const supervisor = createSupervisor({ directory, sharedBuffersMb: 16, transactionMsMax: 30_000 }, silentLog)
+  const supervisor = createSupervisor({ directory, transactionMsMax: 30_000 }, silentLog)
   onTestFinished(() => supervisor.close())
   const payloads: string[] = []
   await supervisor.listen('news', (payload) => payloads.push(payload))

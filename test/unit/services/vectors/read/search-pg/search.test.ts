@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
 import { SqlFault } from '#engines/relational/sql-faults.ts'
-import { toSqlText } from '#engines/relational/sql-values.ts'
+import { toSqlText } from '#engines/relational/statements.ts'
 import { AppError } from '#lib/errors.ts'
 import { loadPgSearch } from '#services/vectors/read/search-pg/search.ts'
 

@@ -1,7 +1,7 @@
 /** Names of prepared statements: given at the second use, never to two texts. */
 
 import { expect, test } from 'vitest'
-import { createStatementNames } from '#engines/relational/statement-names.ts'
+import { createStatementNames } from '#engines/relational/statements.ts'
 
 test('a text has no name at its first use, and keeps its own from the second on', () => {
   const names = createStatementNames()

@@ -1,7 +1,7 @@
 /** Work is repeated while another instance is in its way. */
 
 import { expect, test } from 'vitest'
-import { changedAtOnce, createdAtOnce, lockedOut, whileRacing } from '#engines/relational/racing.ts'
+import { changedAtOnce, createdAtOnce, lockedOut, whileRacing } from '#engines/relational/migrate.ts'
 import { SqlFault } from '#engines/relational/sql-faults.ts'
 
 const states = [...createdAtOnce, ...changedAtOnce, ...lockedOut]
