@@ -7,12 +7,9 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
-import { vectorDimension } from './collections.ts'
-import type { EngineOptions } from './embedded/engine.ts'
-import type { LogLevel } from './embedded/message-log.ts'
-import { type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
-import type { EmbeddedHandlers } from './embedded/thread.ts'
-import { checkOperations, newestPerId } from './operations.ts'
+import { checkOperations, newestPerId, vectorDimension, vectorsUnavailable } from './collections.ts'
+import { type LogLevel, type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
+import type { EmbeddedHandlers, EngineOptions } from './embedded/thread.ts'
 import type { Hit, Point, VectorStore } from './port.ts'
 
 export interface EmbeddedVectorsOptions {
@@ -43,35 +40,19 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
   const entry = new URL('./embedded/thread.ts', import.meta.url)
   const worker = openWorker<EmbeddedHandlers>({ entry, name: 'vectors', data }, (cause) => {
     if (!ending) log.error({ cause: describeError(cause) }, 'vectors.thread-ended')
-    return unavailable()
+    return vectorsUnavailable()
   })
   worker.on('log', ({ level, message, fields }: { level: LogLevel; message: string; fields: object }) =>
     log[level](fields, message),
   )
+  let driver: Awaited<ReturnType<typeof worker.call.open>>
   try {
-    const driver = await worker.call.open()
-    const end = () => {
-      ending = true
-      return closeWorker(worker, log)
-    }
-    return createStore(worker, driver, end, { log, dimension, collections })
+    driver = await worker.call.open()
   } catch (error) {
     ending = true
     await worker.terminate()
     throw error
   }
-}
-
-function createStore(
-  worker: WorkerClient<EmbeddedHandlers>,
-  driver: 'embedded' | 'exact',
-  end: () => Promise<void>,
-  {
-    log,
-    dimension,
-    collections,
-  }: Required<Pick<EmbeddedVectorsOptions, 'log' | 'dimension' | 'collections'>>,
-): VectorStore {
   let closing: Promise<void> | undefined
   const { call } = worker
 
@@ -83,23 +64,23 @@ function createStore(
     } catch (error) {
       if (error instanceof AppError) throw error
       log.error({ call: what, cause: describeError(error) }, 'vectors.failed')
-      throw unavailable()
+      throw vectorsUnavailable()
     }
   }
-  function demandCollection(name: string): void {
-    if (!collections.includes(name)) {
-      throw new AppError('collection_not_found', `There is no collection "${name}".`)
-    }
+  function on<T>(collection: string, what: string, work: () => Promise<T>): Promise<T> {
+    return run(what, () => {
+      if (collections.includes(collection)) return work()
+      throw new AppError('collection_not_found', `There is no collection "${collection}".`)
+    })
   }
   return {
     driver,
     apply: (collection, operations, { generation, signal } = {}) =>
-      run('apply', async () => {
-        demandCollection(collection)
+      on(collection, 'apply', async () => {
         await inSlices(operations, (slice, from) => checkOperations(slice, dimension, from))
         const sent: Promise<unknown>[] = []
         await inSlices(newestPerId(operations), (slice) => {
-          if (signal?.aborted) throw unavailable()
+          if (signal?.aborted) throw vectorsUnavailable()
           const writes = packWrites(slice, dimension)
           const applied = worker.send('apply', [collection, writes, generation], [writes.vectors.buffer])
           // Awaited below; one that fails before must not end the process.
@@ -111,8 +92,7 @@ function createStore(
     forgetDeletions: (olderThanMs) =>
       run('forgetDeletions', () => call.forgetDeletions(Date.now() - olderThanMs)),
     search: (collection, query) =>
-      run('search', async () => {
-        demandCollection(collection)
+      on(collection, 'search', async () => {
         // A copy of its own: posting a view would take the whole buffer behind it along.
         const vector = query.vector.slice()
         const found = (await worker.send(
@@ -124,29 +104,27 @@ function createStore(
         return { hits, eligible: found.eligible, filled: found.filled }
       }),
     scroll: (collection, query) =>
-      run('scroll', async () => {
-        demandCollection(collection)
+      on(collection, 'scroll', async () => {
         const found = await call.scroll(collection, query)
         return { points: unpackPoints(found), next: found.next }
       }),
-    count: (collection, filter) =>
-      run('count', async () => {
-        demandCollection(collection)
-        return call.count(collection, filter)
-      }),
+    count: (collection, filter) => on(collection, 'count', () => call.count(collection, filter)),
     get: (collection, ids) =>
-      run('get', async () => {
-        demandCollection(collection)
-        return unpackPoints((await call.get(collection, ids)) as PackedPoints) as Point[]
-      }),
+      on(
+        collection,
+        'get',
+        async () => unpackPoints((await call.get(collection, ids)) as PackedPoints) as Point[],
+      ),
     stats: () => run('stats', () => call.stats()),
     liveGeneration: () => run('liveGeneration', () => call.liveGeneration()),
     createGeneration: (generation) => run('createGeneration', () => call.createGeneration(generation)),
     promoteGeneration: (generation) => run('promoteGeneration', () => call.promoteGeneration(generation)),
     dropGeneration: (generation) => run('dropGeneration', () => call.dropGeneration(generation)),
-    ping: (timeoutMs = pingTimeoutMs) => run('ping', () => withTimeout(call.ping(), timeoutMs, unavailable)),
+    ping: (timeoutMs = pingTimeoutMs) =>
+      run('ping', () => withTimeout(call.ping(), timeoutMs, vectorsUnavailable)),
     close() {
-      closing ??= end()
+      ending = true
+      closing ??= closeWorker(worker, log)
       return closing
     },
   }
@@ -176,10 +154,10 @@ async function closeWorker(
 /** What the thread does with the call after that takes nothing back: it is left to do it. */
 async function untilAborted(signal: AbortSignal | undefined, work: () => Promise<unknown>): Promise<void> {
   if (!signal) return void (await work())
-  if (signal.aborted) throw unavailable()
+  if (signal.aborted) throw vectorsUnavailable()
   let end = () => {}
   const aborted = new Promise<never>((_, reject) => {
-    end = () => reject(unavailable())
+    end = () => reject(vectorsUnavailable())
     signal.addEventListener('abort', end, { once: true })
   })
   try {
@@ -193,14 +171,4 @@ function demandTableName(name: string): void {
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) {
     throw new AppError('invalid_configuration', `A collection cannot be named ${JSON.stringify(name)}.`)
   }
-}
-
-function unavailable(): AppError {
-  return new AppError(
-    'vector_engine_unavailable',
-    'The vector engine does not answer; try again in a second.',
-    {
-      retryAfter: 1,
-    },
-  )
 }

@@ -4,8 +4,7 @@ import type { QdrantClient } from '@qdrant/js-client-rest'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { vectorDimension } from './collections.ts'
-import { checkOperations } from './operations.ts'
+import { checkOperations, vectorDimension, vectorsUnavailable } from './collections.ts'
 import type { VectorStore } from './port.ts'
 import {
   type Call,
@@ -14,7 +13,6 @@ import {
   createClient,
   createVectorSender,
   type QdrantLog,
-  unavailable,
 } from './qdrant/calls.ts'
 import { collectionOf, createGenerations } from './qdrant/generations.ts'
 import { createReader } from './qdrant/reader.ts'
@@ -63,14 +61,14 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const writer = createWriter(unlimited, sender, call, { dimension, limitMs })
   const changing = createClient({ ...address, timeoutMs: timeoutMs * changeTimeoutFactor })
   const generations = createGenerations(changing, call, collections, dimension)
-  const old = await withTimeout(tooOld(client, call), pingTimeoutMs, unavailable).catch(() => null)
+  const old = await withTimeout(tooOld(client, call), pingTimeoutMs, vectorsUnavailable).catch(() => null)
   if (old) throw new AppError('invalid_configuration', old)
   const readiness = keepReady(async () => {
     // It may have been away at the start, or come back as another one.
     const fault = await tooOld(client, call)
     if (fault) {
       log.error({ fault }, 'vectors.qdrant-too-old')
-      throw unavailable()
+      throw vectorsUnavailable()
     }
     await generations.prepare()
   })
@@ -85,7 +83,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
       } catch (error) {
         if (!(error instanceof CollectionMissing)) throw error
         readiness.forget()
-        if (attempt > 0) throw unavailable()
+        if (attempt > 0) throw vectorsUnavailable()
       }
     }
   }
@@ -122,7 +120,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
       withTimeout(
         run(async () => void (await call('ping', () => client.collectionExists(collections[0]!)))),
         limitMs,
-        unavailable,
+        vectorsUnavailable,
       ),
     async close() {
       readiness.close()

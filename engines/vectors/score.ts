@@ -56,60 +56,27 @@ export function compareHits(a: Scored, b: Scored): number {
   return b.score - a.score || compareIds(a.id, b.id)
 }
 
-interface Best<T> {
-  /** False when nothing with this score can be among the best any more. */
-  wants(score: number): boolean
-  add(item: T): void
-  /** The best, best first. The collector is spent afterwards. */
-  take(): T[]
-}
-
-/** Collects the `limit` best items of a stream: a heap whose root is the worst of those kept. */
-export function createBest<T extends { score: number }>(
-  limit: number,
-  compare: (a: T, b: T) => number,
-): Best<T> {
-  const heap: T[] = []
+/** Collects the `limit` best items of a stream: sorted and cut whenever there are twice as many. */
+export function createBest<T extends { score: number }>(limit: number, compare: (a: T, b: T) => number) {
+  const kept: T[] = []
+  /** The last of the best when they were cut last. */
+  let worst = Number.NEGATIVE_INFINITY
+  function cut(): void {
+    kept.sort(compare)
+    kept.length = Math.min(kept.length, limit)
+    if (kept.length === limit) worst = kept[limit - 1]!.score
+  }
   return {
-    wants: (score) => heap.length < limit || score >= heap[0]!.score,
-    add(item) {
-      if (heap.length < limit) {
-        heap.push(item)
-        riseLast(heap, compare)
-      } else if (compare(item, heap[0]!) < 0) {
-        heap[0] = item
-        sinkFirst(heap, compare)
-      }
+    /** False when nothing with this score can be among the best any more. */
+    wants: (score: number) => score >= worst,
+    add(item: T): void {
+      kept.push(item)
+      if (kept.length >= 2 * limit) cut()
     },
-    take: () => heap.sort(compare),
+    /** The best, best first. The collector is spent afterwards. */
+    take(): T[] {
+      cut()
+      return kept
+    },
   }
-}
-
-function riseLast<T>(heap: T[], compare: (a: T, b: T) => number): void {
-  let i = heap.length - 1
-  while (i > 0) {
-    const parent = (i - 1) >> 1
-    if (compare(heap[i]!, heap[parent]!) <= 0) return
-    swap(heap, i, parent)
-    i = parent
-  }
-}
-
-function sinkFirst<T>(heap: T[], compare: (a: T, b: T) => number): void {
-  let i = 0
-  for (;;) {
-    let worst = i
-    for (const child of [2 * i + 1, 2 * i + 2]) {
-      if (child < heap.length && compare(heap[child]!, heap[worst]!) > 0) worst = child
-    }
-    if (worst === i) return
-    swap(heap, i, worst)
-    i = worst
-  }
-}
-
-function swap<T>(heap: T[], i: number, j: number): void {
-  const kept = heap[i]!
-  heap[i] = heap[j]!
-  heap[j] = kept
 }

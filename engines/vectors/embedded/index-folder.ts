@@ -1,21 +1,60 @@
 /**
- * The folder of indexes: reopens those of a clean stop, makes new ones under fresh names and removes everything
- * else.
+ * The folder of indexes: reopens those of a clean stop, makes new ones under fresh names and removes everything else. A file in it
+ * records a clean stop and which indexes it left; without it they are built again.
  */
 
 import { spawn } from 'node:child_process'
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type CleanIndexes, takeCleanMarker, writeCleanMarker } from './clean-marker.ts'
-import type { OpenIndex } from './index-keeper.ts'
-import type { MergeOrder } from './merge-order.ts'
-import type { NeighbourIndex } from './neighbour-index.ts'
+import { syncPath, syncTree, writeSynced } from '#lib/synced-files.ts'
+import type { NeighbourIndex, OpenIndex } from './index-keeper.ts'
 import { pointsPath } from './points-file.ts'
 import { createRamIndex } from './ram-index.ts'
 import { openWordsFile, type Words } from './words-index.ts'
 import { createZvecIndex, openZvecIndex, type Zvec } from './zvec-index.ts'
+
+export interface CleanIndexes {
+  /** Name of a collection and generation → where its index is and how many points it holds. */
+  indexes: Record<string, { folder: string; documents: number }>
+  /** The file of filter words. */
+  words: string
+}
+
+const markerName = 'CLEAN'
+
+/** Reads the marker and removes it for good, before anything is written: a second reader never finds it. */
+function takeCleanMarker(directory: string): CleanIndexes | undefined {
+  const path = join(directory, markerName)
+  let clean: CleanIndexes | undefined
+  try {
+    clean = JSON.parse(readFileSync(path, 'utf8')) as CleanIndexes
+  } catch {
+    // Absent or torn: nothing was closed cleanly.
+  }
+  rmSync(path, { force: true })
+  syncPath(directory)
+  return clean
+}
+
+/** Writes the marker once the index files themselves are on the disk. */
+function writeCleanMarker(directory: string, clean: CleanIndexes): void {
+  for (const { folder } of Object.values(clean.indexes)) syncTree(join(directory, folder))
+  syncPath(join(directory, clean.words))
+  writeSynced(join(directory, markerName), JSON.stringify(clean))
+  syncPath(directory)
+}
+
+export interface MergeOrder {
+  /** The SQLite file and the table of points in it. */
+  database: string
+  table: string
+  /** Where the index is made; must not exist. */
+  path: string
+  dimension: number
+  nativeModule: string
+}
 
 const entry = fileURLToPath(new URL('./merge-process.ts', import.meta.url))
 

@@ -1,15 +1,45 @@
 /**
- * Keeps the index of one collection in step with its table: drops it when it fails, builds it again, merges it when
- * due.
+ * Keeps the index of one collection in step with its table: drops it when it fails, builds it again, merges it when due. An index
+ * may be dropped and built again from the store at any time.
  */
 
 import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { CollectionStats } from '../port.ts'
-import type { MessageLog } from './message-log.ts'
-import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'
+import type { MessageLog } from './packing.ts'
 import { type Change, type PointsTable, tokensOf } from './points-table.ts'
+
+export interface IndexEntry {
+  /** Row number of the point: its name in the index. */
+  n: number
+  vector: Float32Array
+  /** Filter words of the payload. */
+  tokens: string[]
+}
+
+export interface IndexQuery {
+  vector: Float32Array
+  limit: number
+  /** Words that a hit must have; empty: no filter. */
+  tokens: string[]
+  /** The rows that have these words, for an index that keeps no words itself. */
+  matching: () => number[]
+}
+
+export interface NeighbourIndex {
+  upsert(entries: IndexEntry[]): void
+  /** Absent ones are left out. */
+  remove(ns: number[]): void
+  /** Row numbers, nearest first (approximately). */
+  search(query: IndexQuery): number[]
+  /** 0..1: the share that the graph serves; the rest is scanned. */
+  indexedShare(): number
+  documents(): number
+  bytes(): number
+  /** Ends it; after a clean close the same files can be opened again. */
+  close(): void
+}
 
 const rowsPerSlice = 32
 const rebuildWaitMs = 5_000
@@ -19,30 +49,6 @@ export interface OpenIndex {
   /** Where its files are; undefined for one in memory. */
   folder?: string
   /** Removes what it left on disk, after `close`. */
-  discard(): void
-}
-
-export interface IndexKeeper {
-  /** Takes committed changes in order. Never throws: an index that fails is dropped and built again. */
-  follow(changes: Change[]): void
-  /** Undefined while there is no usable index: scan the table then. */
-  search(query: IndexQuery): number[] | undefined
-  /**
-   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
-   * points that are in it.
-   */
-  rebuild(indexed?: (points: number) => void): Promise<void>
-  /** Points that a search has to scan because the graph does not hold them yet. */
-  unindexed(): number
-  /**
-   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
-   * it: the present one goes on.
-   */
-  merge(signal: AbortSignal): Promise<boolean>
-  stats(): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'>
-  /** Closes the index; the folder that may be opened again, if there is one. */
-  close(): string | undefined
-  /** Closes the index and removes it from disk. */
   discard(): void
 }
 
@@ -57,7 +63,9 @@ interface IndexKeeperOptions {
   log: MessageLog
 }
 
-export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
+export type IndexKeeper = ReturnType<typeof createIndexKeeper>
+
+export function createIndexKeeper(options: IndexKeeperOptions) {
   const { name, table, create, opened, log } = options
   let current: OpenIndex | undefined = opened
   let building: OpenIndex | undefined
@@ -81,6 +89,10 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       }
     }
   }
+  /**
+   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
+   * points that are in it.
+   */
   async function rebuild(indexed?: (points: number) => void): Promise<void> {
     discardAll()
     const fresh = create()
@@ -101,6 +113,10 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     current = fresh
     building = undefined
   }
+  /**
+   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
+   * it: the present one goes on.
+   */
   async function merge(signal: AbortSignal): Promise<boolean> {
     const replaced = current
     if (!replaced || changed) return false
@@ -133,7 +149,8 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     building = undefined
   }
   return {
-    follow(changes) {
+    /** Takes committed changes in order. Never throws: an index that fails is dropped and built again. */
+    follow(changes: Change[]): void {
       const index = (building ?? current)?.index
       if (changed) for (const change of changes) changed.add(change.n)
       try {
@@ -142,7 +159,8 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
         fail('writing', error)
       }
     },
-    search(query) {
+    /** Undefined while there is no usable index: scan the table then. */
+    search(query: IndexQuery): number[] | undefined {
       try {
         return current?.index.search(query)
       } catch (error) {
@@ -151,19 +169,22 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       }
     },
     rebuild,
-    unindexed: () =>
+    /** Points that a search has to scan because the graph does not hold them yet. */
+    unindexed: (): number =>
       !current || changed ? 0 : Math.round(current.index.documents() * (1 - current.index.indexedShare())),
     merge,
-    stats: () => ({
+    stats: (): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'> => ({
       status: !current ? 'rebuilding' : changed ? 'indexing' : 'ready',
       indexedShare: current?.index.indexedShare() ?? 0,
       indexBytes: (current ?? building)?.index.bytes() ?? 0,
     }),
-    close() {
+    /** Closes the index; the folder that may be opened again, if there is one. */
+    close(): string | undefined {
       ended = true
       return current && closeQuietly(current.index) ? current.folder : undefined
     },
-    discard() {
+    /** Closes the index and removes it from disk. */
+    discard(): void {
       ended = true
       discardAll()
     },

@@ -9,7 +9,7 @@
 
 import { DatabaseSync } from 'node:sqlite'
 import { stepBack } from '#lib/step-back.ts'
-import type { MergeOrder } from './merge-order.ts'
+import type { MergeOrder } from './index-folder.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
 import { createZvecIndex, loadZvec } from './zvec-index.ts'
 

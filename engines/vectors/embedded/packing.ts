@@ -1,5 +1,5 @@
 /**
- * The form in which points travel between threads: texts in arrays, all vectors in one buffer that is moved, not
+ * The form in which points and log messages travel between threads: texts in arrays, all vectors in one buffer that is moved, not
  * copied.
  */
 
@@ -55,7 +55,7 @@ export function unpackWrites(packed: PackedWrites): Write[] {
   })
 }
 
-export interface Wanted {
+interface Wanted {
   withPayload?: boolean
   withVector?: boolean
 }
@@ -101,3 +101,6 @@ export function unpackPoints({ ids, payloads, vectors, filled }: PackedPoints) {
     ...(vectors && i < filled ? { vector: vectors.slice(i * dimension, (i + 1) * dimension) } : {}),
   }))
 }
+
+export type LogLevel = 'info' | 'warn' | 'error'
+export type MessageLog = (level: LogLevel, message: string, fields?: Record<string, unknown>) => void

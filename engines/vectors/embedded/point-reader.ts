@@ -1,12 +1,15 @@
-/** Answers queries on one collection: the index proposes candidates, the table decides. */
+/**
+ * Answers queries on one collection: the index proposes candidates, the table decides. Points are counted by the words of a filter
+ * where these decide, by the payloads elsewhere.
+ */
 
 import { setImmediate } from 'node:timers/promises'
-import { filterTokens } from '../filter-tokens.ts'
-import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
+import { createLru } from '#lib/lru.ts'
+import { filterTokens, matches } from '../filter.ts'
+import type { Filter, Payload, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
 import type { IndexKeeper } from './index-keeper.ts'
 import { jsonBytes } from './packing.ts'
-import { candidates, createCounter, indexedConditionsMax, matchesRow, rowsPerSlice } from './point-counter.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
 
@@ -17,15 +20,8 @@ const proposedMax = 4_096
 /** Up to this many matches are sorted by id; with more, walking in the order of ids meets them soon enough. */
 const sortedMax = 2_000
 
-export interface FoundPoint extends StoredPoint {
+interface FoundPoint extends StoredPoint {
   score: number
-}
-
-export interface PointReader {
-  search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }>
-  scroll(query: ScrollQuery): Promise<Page>
-  count(filter: Filter | undefined): Promise<number>
-  get(ids: string[]): StoredPoint[]
 }
 
 interface Page {
@@ -34,13 +30,15 @@ interface Page {
   next: string | null
 }
 
+export type PointReader = ReturnType<typeof createPointReader>
+
 /** `total` is the number of points in the table. */
 export function createPointReader(
   table: PointsTable,
   words: Words,
   keeper: IndexKeeper,
   total: () => number,
-): PointReader {
+) {
   const counter = createCounter(table, words)
 
   async function search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }> {
@@ -146,11 +144,11 @@ export function createPointReader(
   return {
     search,
     scroll,
-    async count(filter) {
+    async count(filter: Filter | undefined): Promise<number> {
       const tokens = filterTokens(filter).slice(0, indexedConditionsMax)
       return filter && tokens.length > 0 ? counter.count(filter, tokens) : total()
     },
-    get: (ids) => table.byIds(ids),
+    get: (ids: string[]): StoredPoint[] => table.byIds(ids),
   }
 }
 
@@ -195,4 +193,52 @@ function scoreOf(row: StoredPoint, vector: Float32Array, length: number): number
 function cut(points: FoundPoint[], { limit, scoreThreshold }: SearchQuery): FoundPoint[] {
   const first = points.slice(0, limit)
   return scoreThreshold === undefined ? first : first.filter((point) => point.score >= scoreThreshold)
+}
+
+/** Rows that are read before other work of the thread gets its turn. */
+const rowsPerSlice = 128
+/** A filter's conditions beyond these are checked on the payload alone. */
+const indexedConditionsMax = 64
+const countsKept = 200
+const countAgeMsMax = 5_000
+
+function createCounter(table: PointsTable, words: Words) {
+  const counts = createLru<string, number>(countsKept, { ttl: countAgeMsMax })
+
+  async function count(filter: Filter, tokens: string[]): Promise<number> {
+    if (words.decides(tokens.length) && filter.must.length <= indexedConditionsMax) {
+      return words.countWith(tokens) + (await countRows(words.wideRows(everyRow), filter))
+    }
+    return countRows(candidates(words, tokens), filter)
+  }
+  async function countRows(ns: number[], filter: Filter): Promise<number> {
+    let found = 0
+    for (let i = 0; i < ns.length; i++) {
+      const row = table.byRow(ns[i]!)
+      if (row && matchesRow(row, filter)) found++
+      if (i % rowsPerSlice === rowsPerSlice - 1) await setImmediate()
+    }
+    return found
+  }
+  return {
+    count,
+    /** As `count`, or what that said in the last seconds. */
+    async recentCount(filter: Filter, tokens: string[]): Promise<number> {
+      const key = JSON.stringify(filter.must)
+      const known = counts.get(key)
+      if (known !== undefined) return known
+      const counted = await count(filter, tokens)
+      counts.set(key, counted)
+      return counted
+    },
+  }
+}
+
+/** Rows that have the words and rows that may have them. */
+function candidates(words: Words, tokens: string[]): number[] {
+  return words.rowsWith(tokens, everyRow).concat(words.wideRows(everyRow))
+}
+
+function matchesRow(row: StoredPoint, filter: Filter | undefined): boolean {
+  return filter === undefined || matches(JSON.parse(row.payload) as Payload, filter)
 }

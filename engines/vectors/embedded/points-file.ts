@@ -1,21 +1,25 @@
-/** The SQLite file that holds every point: tables per collection and generation, and which generation is live. */
+/**
+ * The SQLite file that holds every point: tables per collection and generation, and which generation is live. Its write-ahead log
+ * is moved into the file while writes go on, so that no search waits for it.
+ */
 
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { AppError } from '#lib/errors.ts'
+import { AppError, describeError } from '#lib/errors.ts'
 import { lookInto } from '#lib/sqlite-look.ts'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
 import { inTransaction } from '#lib/sqlite-transaction.ts'
-import { openCheckpoints } from './checkpoints.ts'
-import type { MessageLog } from './message-log.ts'
+import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
+import type { CheckpointHandlers } from './checkpoint-thread.ts'
+import type { MessageLog } from './packing.ts'
 import { dropPointsTables, makePointsTables, openPointsTable, type PointsTable } from './points-table.ts'
 
 /** Vectors of 1536 numbers and a usual payload fill one page. */
 const pageBytes = 8192
 const formatVersion = 1
 
-export type GenerationState = 'building' | 'live' | 'dropped'
+type GenerationState = 'building' | 'live' | 'dropped'
 
 export interface PointsFile {
   /** Runs `work` in one durable transaction. */
@@ -127,4 +131,55 @@ function demandValue(db: DatabaseSync, key: string, value: number): void {
       `The vector points on disk have ${key} ${found}, not ${value}: use another data directory or rebuild.`,
     )
   }
+}
+
+/** From this size on the log is moved. */
+const logBytes = 24 * 2 ** 20
+/** When the helper cannot keep up, writing waits for it here. */
+const logBytesMax = 256 * 2 ** 20
+
+/**
+ * A thread of its own copies the log without holding a lock, which takes long and holds nothing up. What was written
+ * meanwhile is little: the writer copies that itself, so that the log starts again from its beginning.
+ */
+function openCheckpoints(writer: DatabaseSync, path: string, log: MessageLog) {
+  writer.exec('pragma wal_autocheckpoint = 0')
+  // Started when first needed: many stores never get so far.
+  let helper: WorkerClient<CheckpointHandlers> | undefined
+  let state: 'rest' | 'copying' | 'copied' | 'helperless' = 'rest'
+
+  async function copy(): Promise<void> {
+    state = 'copying'
+    try {
+      helper ??= openHelper(path)
+      await helper.call.checkpoint()
+      state = 'copied'
+    } catch (error) {
+      log('warn', 'vectors.checkpoint-helper-failed', { cause: describeError(error) })
+      state = 'helperless'
+    }
+  }
+  return {
+    /** To be called after commits, with no transaction open. */
+    committed(): void {
+      const bytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+      if (bytes < logBytes) return
+      if (state === 'copied' || state === 'helperless' || bytes > logBytesMax) {
+        // The file keeps its size when the log starts again, so it would always look full: cut it.
+        writer.exec('pragma wal_checkpoint(truncate)')
+        if (state === 'copied') state = 'rest'
+      } else if (state === 'rest') void copy()
+    },
+    async close(): Promise<void> {
+      await helper?.terminate()
+    },
+  }
+}
+
+function openHelper(path: string): WorkerClient<CheckpointHandlers> {
+  const entry = new URL('./checkpoint-thread.ts', import.meta.url)
+  return openWorker<CheckpointHandlers>(
+    { entry, name: 'vectors-checkpoint', data: path },
+    (cause) => new AppError('internal_error', 'The checkpoint thread ended.', { cause }),
+  )
 }

@@ -2,8 +2,8 @@
 
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { allRows, eachRow, firstRow } from '#lib/sqlite-rows.ts'
-import { payloadTokens } from '../filter-tokens.ts'
-import { isNewer } from '../operations.ts'
+import { isNewer } from '../collections.ts'
+import { payloadTokens } from '../filter.ts'
 import type { LogPosition, Payload } from '../port.ts'
 
 export interface StoredPoint {

@@ -1,7 +1,7 @@
 /** Keeps vectors in memory and compares every one of them with a query: slow with many, never wrong. */
 
 import { createBest, dot, norm } from '../score.ts'
-import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'
+import type { IndexQuery, NeighbourIndex } from './index-keeper.ts'
 
 /** Vectors of one memory block: large enough to scan quickly, small enough to grow by. */
 const vectorsPerBlock = 1024

@@ -2,7 +2,7 @@
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { allRows, firstRow } from '#lib/sqlite-rows.ts'
-import { wideToken } from '../filter-tokens.ts'
+import { wideToken } from '../filter.ts'
 
 /** As a limit: all of them. */
 export const everyRow = 2 ** 31
@@ -11,20 +11,6 @@ export const everyRow = 2 ** 31
 const wordsInSqlMax = 12
 /** Counting how often a word occurs, to begin with the rarest, ends here. */
 const rareMax = 4_096
-
-export interface Words {
-  replace(n: number, before: readonly string[], after: readonly string[]): void
-  /** Row numbers that have every word, at most `limit`; rows under the wide word are not among them. */
-  rowsWith(words: string[], limit: number): number[]
-  /** How many `rowsWith` has; exact only where `decides`. */
-  countWith(words: string[]): number
-  /** True when this many words are all checked here. */
-  decides(words: number): boolean
-  /** Row numbers kept under the wide word. */
-  wideRows(limit: number): number[]
-  clear(): void
-  drop(): void
-}
 
 interface WordsFile {
   /** The words of one collection and generation. */
@@ -50,7 +36,9 @@ export function openWordsFile(path: string): WordsFile {
   }
 }
 
-function openWords(db: DatabaseSync, t: string): Words {
+export type Words = ReturnType<typeof openWords>
+
+function openWords(db: DatabaseSync, t: string) {
   db.exec(`create table if not exists ${t} (word text not null, n integer not null, primary key (word, n))
     without rowid`)
   const add = db.prepare(`insert or ignore into ${t} (word, n) values (?, ?)`)
@@ -69,17 +57,22 @@ function openWords(db: DatabaseSync, t: string): Words {
       .map(({ word }) => word)
   }
   return {
-    replace(n, before, after) {
+    replace(n: number, before: readonly string[], after: readonly string[]): void {
       for (const word of before) if (!after.includes(word)) remove.run(word, n)
       for (const word of after) if (!before.includes(word)) add.run(word, n)
     },
-    rowsWith: (words, limit) =>
+    /** Row numbers that have every word, at most `limit`; rows under the wide word are not among them. */
+    rowsWith: (words: string[], limit: number): number[] =>
       allRows<{ n: number }>(listing(words.length), ...rarestFirst(words), limit).map((row) => row.n),
-    countWith: (words) => firstRow<{ c: number }>(counting(words.length), ...rarestFirst(words), everyRow)!.c,
-    decides: (words) => words <= wordsInSqlMax,
-    wideRows: (limit) => allRows<{ n: number }>(wide, limit).map((row) => row.n),
-    clear: () => db.exec(`delete from ${t}`),
-    drop: () => db.exec(`drop table ${t}`),
+    /** How many `rowsWith` has; exact only where `decides`. */
+    countWith: (words: string[]): number =>
+      firstRow<{ c: number }>(counting(words.length), ...rarestFirst(words), everyRow)!.c,
+    /** True when this many words are all checked here. */
+    decides: (words: number): boolean => words <= wordsInSqlMax,
+    /** Row numbers kept under the wide word. */
+    wideRows: (limit: number): number[] => allRows<{ n: number }>(wide, limit).map((row) => row.n),
+    clear: (): void => db.exec(`delete from ${t}`),
+    drop: (): void => db.exec(`drop table ${t}`),
   }
 }
 

@@ -45,17 +45,9 @@ interface Task {
   run(): void
 }
 
-export interface WriteQueue {
-  add(target: WriteTarget, writes: Write[]): Promise<void>
-  /** Runs `work` in its turn, when no transaction is open and all before it is indexed. */
-  exclusively<T>(work: () => T): Promise<T>
-  /** How long nothing has been written. */
-  quietMs(): number
-  /** A search was answered: for a moment writes leave room for more of them. */
-  searched(): void
-}
+export type WriteQueue = ReturnType<typeof createWriteQueue>
 
-export function createWriteQueue(file: PointsFile): WriteQueue {
+export function createWriteQueue(file: PointsFile) {
   const jobs: (Job | Task)[] = []
   let waiting = 0
   let lastWrite = performance.now()
@@ -83,7 +75,7 @@ export function createWriteQueue(file: PointsFile): WriteQueue {
     pumping = false
   }
   return {
-    async add(target, writes) {
+    async add(target: WriteTarget, writes: Write[]): Promise<void> {
       if (writes.length === 0) return
       if (waiting + writes.length > operationsMax) {
         throw new AppError('overloaded', 'Too many points wait to be written; try again in a second.', {
@@ -99,7 +91,8 @@ export function createWriteQueue(file: PointsFile): WriteQueue {
         void pump()
       })
     },
-    exclusively: (work) =>
+    /** Runs `work` in its turn, when no transaction is open and all before it is indexed. */
+    exclusively: <T>(work: () => T): Promise<T> =>
       new Promise((resolve, reject) => {
         const run = () => {
           try {
@@ -111,10 +104,12 @@ export function createWriteQueue(file: PointsFile): WriteQueue {
         jobs.push({ run })
         void pump()
       }),
-    searched() {
+    /** A search was answered: for a moment writes leave room for more of them. */
+    searched(): void {
       lastSearch = performance.now()
     },
-    quietMs: () => (waiting > 0 ? 0 : performance.now() - lastWrite),
+    /** How long nothing has been written. */
+    quietMs: (): number => (waiting > 0 ? 0 : performance.now() - lastWrite),
   }
 }
 

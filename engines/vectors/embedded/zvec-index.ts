@@ -6,9 +6,9 @@ import type { ZVecCollection, ZVecStatus } from '@zvec/zvec'
 import { AppError } from '#lib/errors.ts'
 import { release } from '#lib/release.ts'
 import { hnsw } from '../collections.ts'
-import { wideToken } from '../filter-tokens.ts'
+import { wideToken } from '../filter.ts'
 import { norm } from '../score.ts'
-import type { IndexEntry, IndexQuery, NeighbourIndex } from './neighbour-index.ts'
+import type { IndexEntry, IndexQuery, NeighbourIndex } from './index-keeper.ts'
 
 export type Zvec = typeof import('@zvec/zvec')
 

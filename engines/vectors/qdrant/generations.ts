@@ -12,15 +12,6 @@ const indexes = [
   [deletedAtField, 'integer'],
 ] as const
 
-interface QdrantGenerations {
-  /** Makes what is missing: collections, their indexes, aliases. Safe from several processes at once. */
-  prepare(): Promise<void>
-  live(): Promise<number>
-  create(generation: number): Promise<void>
-  promote(generation: number): Promise<void>
-  drop(generation: number): Promise<void>
-}
-
 export function collectionOf(name: string, generation: number | undefined): string {
   return generation === undefined ? name : `${name}__g${generation}`
 }
@@ -30,7 +21,7 @@ export function createGenerations(
   call: Call,
   names: readonly string[],
   dimension: number,
-): QdrantGenerations {
+) {
   /** Name → the generation that its alias points at. */
   async function aliased(): Promise<Map<string, number>> {
     const { aliases } = await call('aliases', () => client.getAliases())
@@ -79,7 +70,8 @@ export function createGenerations(
   }
   return {
     live,
-    async prepare() {
+    /** Makes what is missing: collections, their indexes, aliases. Safe from several processes at once. */
+    async prepare(): Promise<void> {
       const found = await aliased()
       const generation = found.size === 0 ? 1 : Math.max(...found.values())
       const missing = names.filter((name) => !found.has(name))
@@ -90,12 +82,12 @@ export function createGenerations(
       const actions = missing.map((name) => createAlias(name, generation))
       await call('create-aliases', () => client.updateCollectionAliases({ actions }))
     },
-    async create(generation) {
+    async create(generation: number): Promise<void> {
       await demandNotLive(generation)
       await remove(generation)
       for (const name of names) await make(name, generation)
     },
-    async promote(generation) {
+    async promote(generation: number): Promise<void> {
       const former = await live()
       if (former === generation) return
       for (const name of names) {
@@ -111,7 +103,7 @@ export function createGenerations(
       await call('flip-aliases', () => client.updateCollectionAliases({ actions }))
       await remove(former)
     },
-    async drop(generation) {
+    async drop(generation: number): Promise<void> {
       await demandNotLive(generation)
       await remove(generation)
     },

@@ -4,9 +4,9 @@
  */
 
 import { v5 } from 'uuid'
-import { filterTokens, payloadTokens } from '../filter-tokens.ts'
+import { filterTokens, payloadTokens } from '../filter.ts'
 import type { Filter, LogPosition, Payload, PointOperation, ScrolledPoint } from '../port.ts'
-import type { BodyPart } from './vector-body.ts'
+import type { BodyPart } from './calls.ts'
 
 /** Root of the namespaces: one per collection, so that the same id differs from collection to collection. */
 const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'

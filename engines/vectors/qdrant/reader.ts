@@ -1,6 +1,7 @@
 /** Makes Qdrant's answers those that the port promises: in order, complete, with exact counts. */
 
 import type { QdrantClient } from '@qdrant/js-client-rest'
+import { createLru } from '#lib/lru.ts'
 import { pathPart } from '#lib/path-part.ts'
 import { hnsw } from '../collections.ts'
 import type {
@@ -34,14 +35,6 @@ const countsKept = 200
 /** A point's share of the graph: links in both directions on the lowest layer, which holds nearly all of them. */
 const graphBytesPerPoint = hnsw.m * 2 * Uint32Array.BYTES_PER_ELEMENT
 
-interface QdrantReader {
-  search(collection: string, query: SearchQuery): Promise<SearchResult>
-  scroll(collection: string, query: ScrollQuery): Promise<ScrollResult>
-  count(collection: string, filter: Filter | undefined): Promise<number>
-  get(collection: string, ids: string[]): Promise<Point[]>
-  stats(collection: string, dimension: number): Promise<CollectionStats>
-}
-
 /** What Qdrant finds: "ScoredPoint" in its API. */
 type Scored = QdrantRecord & { score: number }
 
@@ -51,8 +44,8 @@ export function createReader(
   sender: Pick<VectorSender, 'send'>,
   call: Call,
   limitMs: number,
-): QdrantReader {
-  const counts = new Map<string, { count: number; at: number }>()
+) {
+  const counts = createLru<string, number>(countsKept, { ttl: countAgeMsMax })
 
   async function count(collection: string, filter: Filter | undefined): Promise<number> {
     const { count } = await call('count', () =>
@@ -63,10 +56,9 @@ export function createReader(
   async function recentCount(collection: string, filter: Filter | undefined): Promise<number> {
     const key = JSON.stringify([collection, filter?.must ?? []])
     const known = counts.get(key)
-    if (known && performance.now() - known.at < countAgeMsMax) return known.count
+    if (known !== undefined) return known
     const counted = await count(collection, filter)
-    if (counts.size >= countsKept) counts.clear()
-    counts.set(key, { count: counted, at: performance.now() })
+    counts.set(key, counted)
     return counted
   }
 
@@ -118,8 +110,9 @@ export function createReader(
   return {
     search,
     count,
-    scroll: (collection, query) => scrollPage(client, call, collection, query),
-    async get(collection, ids) {
+    scroll: (collection: string, query: ScrollQuery): Promise<ScrollResult> =>
+      scrollPage(client, call, collection, query),
+    async get(collection: string, ids: string[]): Promise<Point[]> {
       if (ids.length === 0) return []
       const pointId = createPointIds(collection)
       const records = await call('get', () =>
@@ -134,7 +127,7 @@ export function createReader(
       const inOrder = ids.map((id) => found.get(pointId(id))).filter((record) => record !== undefined)
       return inOrder.map((record) => fromQdrantRecord(record) as Point)
     },
-    async stats(collection, dimension) {
+    async stats(collection: string, dimension: number): Promise<CollectionStats> {
       const info = await call('stats', () => client.getCollection(collection))
       const points = await count(collection, undefined)
       const indexed = Math.min(points, info.indexed_vectors_count ?? 0)

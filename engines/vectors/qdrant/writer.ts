@@ -2,7 +2,7 @@
 
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { pathPart } from '#lib/path-part.ts'
-import { comparePositions, isNewer, newestPerId } from '../operations.ts'
+import { comparePositions, isNewer, newestPerId } from '../collections.ts'
 import type { PointOperation } from '../port.ts'
 import type { Call, VectorSender } from './calls.ts'
 import {
@@ -17,19 +17,13 @@ import {
   upsertBody,
 } from './points.ts'
 
-interface QdrantWriter {
-  /** `name` is that of the collection in Qdrant: an alias, or one generation. */
-  apply(collection: string, name: string, operations: PointOperation[], signal?: AbortSignal): Promise<void>
-  forgetDeletions(collection: string, olderThanMs: number): Promise<void>
-}
-
 /** `client` must have no time limit of its own: it would take the place of the one here, and of the caller's signal. */
 export function createWriter(
   client: QdrantClient,
   sender: Pick<VectorSender, 'send'>,
   call: Call,
   { dimension, limitMs }: { dimension: number; limitMs: number },
-): QdrantWriter {
+) {
   const api = client.api()
 
   /** One request, ended by the time limit or by the caller. */
@@ -80,14 +74,20 @@ export function createWriter(
     return batch.filter(({ id, payload }) => isNewer(payload, held.get(id)))
   }
   return {
-    async apply(collection, name, operations, signal) {
+    /** `name` is that of the collection in Qdrant: an alias, or one generation. */
+    async apply(
+      collection: string,
+      name: string,
+      operations: PointOperation[],
+      signal?: AbortSignal,
+    ): Promise<void> {
       const pointId = createPointIds(collection)
       const points = newestPerId(operations)
         .toSorted((a, b) => comparePositions(a.position, b.position))
         .map((operation) => toQdrantPoint(operation, pointId(operation.id), dimension))
       for (const batch of inBatches(points)) await writeBatch(name, batch, signal)
     },
-    async forgetDeletions(collection, olderThanMs) {
+    async forgetDeletions(collection: string, olderThanMs: number): Promise<void> {
       // One operation of Qdrant: a point that is written meanwhile has lost the field before or is written after.
       const filter = { must: [{ key: deletedAtField, range: { lte: Date.now() - olderThanMs } }] }
       await request('forget-deletions', undefined, (init) =>

@@ -5,7 +5,6 @@ import { join, relative } from 'node:path'
 import { pino } from 'pino'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type EmbeddedVectorsOptions, openEmbeddedVectors } from '#engines/vectors/embedded.ts'
-import { openExactVectors } from '#engines/vectors/exact.ts'
 import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
@@ -67,7 +66,13 @@ describe('the embedded vector engine', () => {
     await first.store.apply('a', fewPoints)
     await first.store.close()
     const log = pino({ level: 'silent' })
-    const exact = await openExactVectors({ directory, collections: ['a', 'b'], dimension, log })
+    const exact = await openEmbeddedVectors({
+      directory,
+      collections: ['a', 'b'],
+      dimension,
+      log,
+      index: 'exact',
+    })
     await exact.apply('a', [upsert('p0', vectorOf(dimension, 5), { mod: 'new' })])
     await exact.close()
     const second = await open(directory)

@@ -2,8 +2,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { matches } from '#engines/vectors/filter.ts'
-import { filterTokens, payloadTokens, tokensMax, wideToken } from '#engines/vectors/filter-tokens.ts'
+import { filterTokens, matches, payloadTokens, tokensMax, wideToken } from '#engines/vectors/filter.ts'
 import type { Filter, Payload } from '#engines/vectors/port.ts'
 import { propertyRuns } from '../../../support/property-runs.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { encodeBody } from '#engines/vectors/qdrant/vector-body.ts'
+import { encodeBody } from '#engines/vectors/qdrant/calls.ts'
 
 /** What a reader of JSON makes of a vector, as float32. */
 function readBack(vector: Float32Array): Float32Array {
