@@ -113,9 +113,6 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return this.#work ?? Promise.resolve()
   }
 
-  /** Batches never drop what they hold, so nothing is read again. */
-  refill(): void {}
-
   settledBefore(): void {}
 
   wake(): void {}

@@ -8,6 +8,7 @@ import type { SchemaName } from '#topics/topic.ts'
 import { tracedBatches, tracedLanes } from '../observe/tracing/traced-handlers.ts'
 import { BatchRunner } from './batch-runner.ts'
 import { LaneRunner } from './lane-runner.ts'
+import { bufferPart } from './limits.ts'
 import { Member } from './member.ts'
 import type { RunnerHost } from './partition-host.ts'
 import { RecordDecoder } from './record-decoder.ts'
@@ -27,7 +28,10 @@ export async function startBatchConsumer<S extends SchemaName>(
   const { codec, tracing, eventLog } = dependencies
   const traced = tracing ? tracedBatches(options, tracing, eventLog.driver) : options
   const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
-  const member = new Member(dependencies, traced, (host) => new BatchRunner(host, traced, decoderFor(host)))
+  const member = new Member(dependencies, traced, {
+    bufferPart: bufferPart.batches,
+    createRunner: (host) => new BatchRunner(host, traced, decoderFor(host)),
+  })
   await member.join()
   return member
 }
@@ -40,13 +44,16 @@ export async function startLaneConsumer<S extends SchemaName>(
   const { codec, tracing, eventLog } = dependencies
   const traced = tracing ? tracedLanes(options, tracing, eventLog.driver) : options
   const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
-  const member = new Member(dependencies, traced, (host) => new LaneRunner(host, traced, decoderFor(host)))
+  const member = new Member(dependencies, traced, {
+    bufferPart: bufferPart.lanes,
+    createRunner: (host) => new LaneRunner(host, traced, decoderFor(host)),
+  })
   options.wakeups?.listen((partition) => member.wake(partition))
   await member.join()
   return member
 }
 
-export { LaneWakeups } from './lane-wakeups.ts'
+export { LaneWakeups } from './lanes.ts'
 export type {
   BatchOptions,
   CallContext,

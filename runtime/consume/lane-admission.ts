@@ -2,7 +2,7 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import { keyOf } from './lane.ts'
+import { keyOf } from './lanes.ts'
 import { settledBeforeRecordsMax } from './limits.ts'
 import type { RunnerHost } from './partition-host.ts'
 import { type Decoded, type RecordDecoder, Undecodable } from './record-decoder.ts'

@@ -1,4 +1,7 @@
-/** Lane mode: records of one lane run in order, lanes side by side up to `concurrency`, none beyond the window. */
+/**
+ * Lane mode: records of one lane run in order, lanes side by side up to `concurrency`. None enters a lane beyond the window,
+ * or while the records in lanes fill their part of the partition's memory.
+ */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { backoffMs } from '#lib/backoff.ts'
@@ -6,18 +9,18 @@ import { type Hold, type LaneOutcome, retry } from '#lib/outcome.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../publish/messages.ts'
+import { copyOut } from './copied-record.ts'
 import { crashedReason } from './crash-guard.ts'
 import type { CallEnd } from './handler-calls.ts'
-import { entryOf, headAt, Lane } from './lane.ts'
 import { LaneAdmission } from './lane-admission.ts'
-import { LaneMemory } from './lane-memory.ts'
-import { longCallMs, oneLaneAheadMax } from './limits.ts'
+import { Lane, RetryingLanes } from './lanes.ts'
+import { bufferPart, longCallMs, oneLaneAheadMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import type { PartitionRunner, RunnerHost } from './partition-host.ts'
 import { PendingCount } from './pending-count.ts'
 import { Queue } from './queue.ts'
+import { recordBytes } from './record-buffer.ts'
 import { type RecordDecoder, Undecodable } from './record-decoder.ts'
-import { RetryingLanes } from './retrying-lanes.ts'
 import { runIsolated } from './run-isolated.ts'
 import type { LaneOptions } from './types.ts'
 import { Window } from './window.ts'
@@ -32,7 +35,8 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   readonly #ready = new Queue<Lane>()
   /** Lanes whose head waits for a time. */
   readonly #retrying: RetryingLanes
-  readonly #memory: LaneMemory
+  /** Of the records in lanes. */
+  #bytes = 0
   readonly #admission: LaneAdmission<S>
   /** Heads under way: to a call, in it, or into the dead letters. */
   #underWay = 0
@@ -52,13 +56,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
         this.pump()
       },
     )
-    this.#memory = new LaneMemory({
-      bytesMax: () => host.group.shareBytes() / 2,
-      readAgainFrom: (offset) => host.readAgainFrom(offset),
-      readOn: () => host.readOn(),
-      arrived: (lane) => this.#ready.push(lane),
-      vanished: (lane) => this.#settle(lane),
-    })
     this.#admission = new LaneAdmission({
       host,
       options,
@@ -74,10 +71,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     this.#admit()
     const { committer, group } = this.#host
     while (this.#underWay < this.#options.concurrency && this.#ready.length > 0 && !committer.behind) {
-      if (this.#ready.peek()!.head.record === null) {
-        this.#memory.need(this.#ready.shift()!)
-        continue
-      }
       if (!this.#host.mayCall() || !group.turns.mayGoOn()) break
       void this.#runHead(this.#ready.shift()!)
       if (this.#ready.length === 0) this.#admit()
@@ -102,7 +95,11 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   oldest(): number | null {
-    return headAt(this.#lanes.values(), this.#window.watermark)?.timestamp ?? null
+    // What is at the watermark is the head of its lane: nothing before it is open.
+    for (const { head } of this.#lanes.values()) {
+      if (head.offset === this.#window.watermark) return head.timestamp
+    }
+    return null
   }
 
   inFlight(): number {
@@ -111,11 +108,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   idle(): Promise<void> {
     return this.#calls.idle()
-  }
-
-  refill(again: StoredRecord[], caughtUp: boolean): void {
-    this.#memory.refill(again, caughtUp)
-    this.#host.buffer.setReadingAgain(this.#memory.reading)
   }
 
   settledBefore(record: StoredRecord): void {
@@ -131,12 +123,11 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   copyOut(): void {
     // What is worked off soon is not worth a copy.
     if (this.#host.group.breaker.allowsCalls && !this.#isHeldUp()) return
-    for (const lane of this.#lanes.values()) lane.copyOut()
+    for (const { records } of this.#lanes.values()) records.replace(copyOut)
   }
 
   stop(): void {
     this.#retrying.clear()
-    this.#memory.clear()
     this.#ready.clear()
     this.#lanes.clear()
   }
@@ -147,33 +138,29 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   readonly #wantsMore = (): boolean => {
     if (this.#ready.length >= this.#options.concurrency) return false
-    if (this.#memory.full && !this.#isHeldUp()) return false
+    // The record that fills it may be of any size: a large one comes through, too.
+    if (this.#bytes >= this.#host.group.shareBytes() * (1 - bufferPart.lanes)) return false
     if (!this.#admission.oneLane) return true
     // One lane needs no more than what comes next: the rest costs less in the buffer, and is taken many at once.
     const { open } = this.#window
     if (open >= oneLaneAheadMax) this.#takesMore = false
     else if (open <= oneLaneAheadMax / 2) this.#takesMore = true
-    return this.#takesMore && !this.#memory.full
+    return this.#takesMore
   }
 
-  /**
-   * Heads wait, or a call takes long: what is in memory may all be behind them. Otherwise it is worked off soon, and what
-   * came on top of it would be dropped and read again for nothing.
-   */
+  /** Heads wait, or a call takes long: what is in memory may all be behind them. */
   #isHeldUp(): boolean {
     return this.#retrying.waiting || this.#host.group.calls.longerThan(longCallMs)
   }
 
   #join(key: string, record: StoredRecord): void {
-    const entry = entryOf(record)
+    this.#bytes += recordBytes(record)
     const known = this.#lanes.get(key)
-    this.#memory.admit(entry, known)
-    if (known) known.push(entry)
-    else {
-      const lane = new Lane(key, entry)
-      this.#lanes.set(key, lane)
-      this.#headIsReady(lane)
-    }
+    const lane = known ?? new Lane(key)
+    lane.records.push(record)
+    if (known) return
+    this.#lanes.set(key, lane)
+    this.#headIsReady(lane)
   }
 
   /** A lane has a new head. */
@@ -189,7 +176,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   async #runHead(lane: Lane): Promise<void> {
     this.#underWay++
     const { guard, ending } = this.#host
-    const record = lane.head.record!
+    const record = lane.head
     if (record.offset === guard.crashedIsolated) {
       await this.#park(lane, record, crashedReason)
     } else {
@@ -255,7 +242,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   /** The head waits for as long as its handler says, and is never given up here. */
   #hold(lane: Lane, { afterMs, tried, retriesUsed }: Hold): void {
-    this.#memory.headWaits(lane.head)
     if (!tried) {
       this.#retrying.postponed(lane, afterMs)
       return
@@ -273,7 +259,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     lane.attempts++
     lane.retriesUsed++
     if (lane.attempts > this.#options.retriesMax) return false
-    this.#memory.headWaits(lane.head)
     this.#retrying.failed(lane, Math.max(afterMs, backoffMs(lane.attempts - 1, this.#options.backoff)))
     this.#host.committer.commitSoon()
     return true
@@ -289,12 +274,12 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   /** The head is settled: the watermark may rise, the lane goes on. */
   #settle(lane: Lane): void {
-    const { head } = lane
-    this.#memory.release(head)
+    const head = lane.records.shift()!
+    this.#bytes -= recordBytes(head)
     this.#window.settle(head.offset)
     this.#host.committer.settled()
     this.#retrying.settled(lane)
-    if (lane.shift()) this.#headIsReady(lane)
+    if (lane.records.length > 0) this.#headIsReady(lane)
     else this.#lanes.delete(lane.key)
   }
 }

@@ -23,11 +23,16 @@ export const heldBytesMax = budgets.consumers.groupBytes
 /** A partition's share of them is never more and never less than these. */
 export const partitionBytesMax = budgets.consumers.partitionBytesMax
 export const partitionBytesMin = budgets.consumers.partitionBytesMin
+/**
+ * Part of a partition's share for records that are fetched and not yet taken; the rest is for what is at work. In lanes that
+ * rest bounds how much may wait behind a head before other lanes have to wait as well: so it is most of the share there.
+ */
+export const bufferPart = { batches: 1 / 2, lanes: 1 / 4 } as const
 /** Records fetched and not yet taken, per partition, unless a group wants fewer. */
 export const bufferedRecordsMax = 2_048
 /** Records of a partition in its lane while it has but one. */
 export const oneLaneAheadMax = 64
-/** A call that runs for longer may hang: then other lanes are looked for beyond what memory holds. */
+/** A call that runs for longer may hang: then records that wait in lanes are worth a copy. */
 export const longCallMs = 100
 /** What a record costs on top of its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400

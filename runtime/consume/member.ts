@@ -48,7 +48,7 @@ export class Member implements LaneConsumer {
   constructor(
     dependencies: ConsumerDependencies,
     options: ConsumerOptions<SchemaName>,
-    createRunner: GroupContext['createRunner'],
+    mode: Pick<GroupContext, 'createRunner' | 'bufferPart'>,
   ) {
     const { eventLog, publisher, metrics, log } = dependencies
     this.#dependencies = dependencies
@@ -64,7 +64,7 @@ export class Member implements LaneConsumer {
     this.#unregister = registered.unregister
     const bookkeeping = bookkeepingOf(eventLog)
     this.#group = {
-      createRunner,
+      ...mode,
       options,
       publisher,
       log: this.#log,

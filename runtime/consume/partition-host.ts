@@ -40,6 +40,8 @@ export interface GroupContext {
   wakeAll(): void
   /** A partition's share of the memory that the group may hold, in bytes. */
   shareBytes(): number
+  /** Part of a partition's memory for records that were fetched and not taken. */
+  bufferPart: number
   createRunner(host: RunnerHost): PartitionRunner
 }
 
@@ -72,10 +74,6 @@ export interface RunnerHost extends CallPermission {
   park(parked: Parked[]): Promise<boolean>
   /** Repeats until it succeeds; false when the partition is gone before. */
   retryUntilDone(what: string, attempt: () => Promise<unknown>): Promise<boolean>
-  /** Reads again from an offset below what was read; the records come to `refill`. */
-  readAgainFrom(offset: number): void
-  /** Ends reading again: goes on with what was never read. */
-  readOn(): void
 }
 
 /** Runs the records of one partition: as batches or in lanes. */
@@ -94,8 +92,6 @@ export interface PartitionRunner {
   inFlight(): number
   /** Resolves when no call of this runner runs any more. */
   idle(): Promise<void>
-  /** Records came after `readAgainFrom`: those that were read before, and whether new ones follow. */
-  refill(again: StoredRecord[], caughtUp: boolean): void
   /** A record below the position was read back. */
   settledBefore(record: StoredRecord): void
   /** Heads that wait for a time are due now. */

@@ -66,8 +66,8 @@ export class Partition implements RunnerHost {
     this.#progressedAtMs = start.saved.progressedAtMs
     this.#ownCalls = ownCalls
     this.buffer = new RecordBuffer({
-      // The other half is for what is under way, or waits in lanes.
-      bytesMax: () => group.shareBytes() / 2,
+      // The rest is for what is under way, or waits in lanes.
+      bytesMax: () => group.shareBytes() * group.bufferPart,
       recordsMax: group.options.aheadRecordsMax ?? bufferedRecordsMax,
       restMs: group.options.gatherMs ?? 0,
       pause: () => consumer.pause(id),
@@ -126,8 +126,7 @@ export class Partition implements RunnerHost {
       return
     }
     if (judged) this.#progressedAtMs = judged.writtenAtMs
-    const { again, back, fresh } = this.#reading.take(records)
-    this.runner.refill(again, back.length + fresh.length > 0)
+    const { back, fresh } = this.#reading.take(records)
     // They bring back their event ids and what the handler makes of them, and no more.
     for (const record of back) {
       if (this.resumeState.classify(record) === 'below') this.runner.settledBefore(record)
@@ -172,15 +171,6 @@ export class Partition implements RunnerHost {
 
   retryUntilDone(what: string, attempt: () => Promise<unknown>): Promise<boolean> {
     return retryUntilDone(what, attempt, this.gone, this.#log)
-  }
-
-  readAgainFrom(offset: number): void {
-    this.#consumer.seek(this.id, offset)
-    this.buffer.setReadingAgain(true)
-  }
-
-  readOn(): void {
-    this.#consumer.seek(this.id, this.#reading.position)
   }
 
   /** The log cannot be read on. */

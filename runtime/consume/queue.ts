@@ -31,6 +31,11 @@ export class Queue<T> {
     for (let at = this.#head; at < this.#items.length; at++) yield this.#items[at]!
   }
 
+  /** Puts what `make` returns in the place of each item. */
+  replace(make: (item: T) => T): void {
+    for (let at = this.#head; at < this.#items.length; at++) this.#items[at] = make(this.#items[at]!)
+  }
+
   clear(): void {
     this.#items = []
     this.#head = 0

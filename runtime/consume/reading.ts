@@ -1,4 +1,4 @@
-/** Where a partition is read: sorts what arrives into new and read before, and decides what a gap in the log means. */
+/** Where a partition is read: sorts what arrives by where work begins, and decides what a gap in the log means. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { type Doubt, misplacedReason, missedDeletions, type Start, staleReason } from './position.ts'
@@ -6,15 +6,15 @@ import { type Doubt, misplacedReason, missedDeletions, type Start, staleReason }
 const falseAlarmsMax = 10
 
 export class Reading {
-  /** Next to be read for the first time. */
-  position: number
+  /** Next to be read. */
+  #position: number
   readonly #workFrom: number
   #doubt: Doubt | null
   /** Positions called misplaced although the log holds them, since the last records came. */
   #falseAlarms = 0
 
   constructor(start: Extract<Start, { kind: 'start' }>) {
-    this.position = start.readFrom
+    this.#position = start.readFrom
     this.#workFrom = start.position
     this.#doubt = start.doubt
   }
@@ -24,18 +24,14 @@ export class Reading {
     return this.#doubt !== null
   }
 
-  /** `again` was read before; of the new ones `back` lie below the position where work begins. */
-  take(records: StoredRecord[]): { again: StoredRecord[]; back: StoredRecord[]; fresh: StoredRecord[] } {
+  /** `back` lie below the position where work begins. What came before is left out, whatever a log delivers after a seek. */
+  take(records: StoredRecord[]): { back: StoredRecord[]; fresh: StoredRecord[] } {
     this.#falseAlarms = 0
-    const from = firstFrom(records, this.position)
+    const from = firstFrom(records, this.#position)
     const workFrom = Math.max(from, firstFrom(records, this.#workFrom))
-    this.position = Math.max(this.position, records.at(-1)!.offset + 1)
-    if (workFrom === 0) return { again: [], back: [], fresh: records }
-    return {
-      again: records.slice(0, from),
-      back: records.slice(from, workFrom),
-      fresh: records.slice(workFrom),
-    }
+    this.#position = Math.max(this.#position, records.at(-1)!.offset + 1)
+    if (workFrom === 0) return { back: [], fresh: records }
+    return { back: records.slice(from, workFrom), fresh: records.slice(workFrom) }
   }
 
   /**

@@ -55,7 +55,6 @@ export class RecordBuffer {
   #full = false
   #paused = false
   #stopped = false
-  #readingAgain = false
   #rest: NodeJS.Timeout | undefined
 
   constructor(options: RecordBufferOptions) {
@@ -120,12 +119,6 @@ export class RecordBuffer {
     this.updateFetching()
   }
 
-  /** While records are read again, fetching goes on although the buffer is full. */
-  setReadingAgain(readingAgain: boolean): void {
-    this.#readingAgain = readingAgain
-    this.updateFetching()
-  }
-
   /** Called after records were taken. */
   updateFetching(): void {
     const max = this.#options.bytesMax()
@@ -133,8 +126,7 @@ export class RecordBuffer {
     if (this.#bytes >= max || this.#count >= recordsMax) this.#full = true
     // Seldom rather than soon: a client may throw away what it fetches for a partition while that one is paused.
     else if (this.#bytes <= max / 4 && this.#count <= recordsMax / 4) this.#full = false
-    const rests = this.#rest !== undefined || this.#full
-    const pause = this.#stopped || (rests && !this.#readingAgain)
+    const pause = this.#stopped || this.#full || this.#rest !== undefined
     if (pause === this.#paused) return
     this.#paused = pause
     if (pause) this.#options.pause()

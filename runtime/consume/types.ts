@@ -9,7 +9,7 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import type { Tracing } from '../observe/tracing/tracing.ts'
 import type { Codec, Message, Publisher } from '../publish/messages.ts'
-import type { LaneWakeups } from './lane-wakeups.ts'
+import type { LaneWakeups } from './lanes.ts'
 
 export interface ConsumerDependencies {
   eventLog: Log & Groups
