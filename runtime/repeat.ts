@@ -1,10 +1,14 @@
-/** Repeats background work until the process stops; what fails is logged and tried again. */
+/** Repeats background work until the process stops, or one thing until it succeeds; what fails is logged and tried again. */
 
 import type { Logger } from 'pino'
-import { sleep } from '#lib/backoff.ts'
-import { whyWaiting } from '#lib/errors.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
+import { describeError, whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
+
+/** Longest wait between two tries of what must succeed: a commit, a dead letter, beforeCommit. */
+export const untilDoneWaitMsMax = 5_000
+const untilDoneBackoff = { baseMs: 100, maxMs: untilDoneWaitMsMax }
 
 export interface RepeatOptions {
   what: string
@@ -50,4 +54,23 @@ export function startRepeating(
       await repeating
     },
   }
+}
+
+/** Repeats with back-off. True once `attempt` succeeded; false when `signal` aborted first. */
+export async function retryUntilDone(
+  what: string,
+  attempt: () => Promise<unknown>,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<boolean> {
+  for (let n = 0; !signal.aborted; n++) {
+    try {
+      await attempt()
+      return !signal.aborted
+    } catch (error) {
+      log.warn({ err: describeError(error), try: n + 1 }, `${what} failed; it is tried again`)
+    }
+    await sleep(backoffMs(n, untilDoneBackoff), signal)
+  }
+  return false
 }

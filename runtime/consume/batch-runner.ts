@@ -7,52 +7,46 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../publish/messages.ts'
 import { type BatchGroup, type BatchRecord, decideBatch } from './batch-outcomes.ts'
-import { copyOut } from './copied-record.ts'
 import { crashedReason } from './crash-guard.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
-import type { PartitionRunner, RunnerHost } from './partition-host.ts'
-import { addShare, blockOf, isHardlyNeeded, recordBytes, type Shares } from './record-buffer.ts'
-import type { RecordDecoder } from './record-decoder.ts'
-import { runIsolated } from './run-isolated.ts'
+import { undecodable } from './parking.ts'
+import type { Decode, PartitionRunner, RunnerHost } from './partition-host.ts'
+import { copyOut, keepMuch } from './record-buffer.ts'
 import type { BatchOptions } from './types.ts'
 
 /** A record of the batch at work. */
 class Item<S extends SchemaName> implements BatchRecord {
   record: StoredRecord
-  /** Its message, or why it has none and has to be parked. */
-  content: Message<Schemas[S]> | { reason: string }
+  message: Message<Schemas[S]> | null
+  /** Why it has to be parked, without a message. */
+  readonly reason: string
   /** Attempts that failed. */
   attempts: number
   settled = false
 
-  constructor(record: StoredRecord, content: Item<S>['content'], attempts: number) {
+  constructor(record: StoredRecord, message: Item<S>['message'], reason: string, attempts: number) {
     this.record = record
-    this.content = content
+    this.message = message
+    this.reason = reason
     this.attempts = attempts
-  }
-
-  get message(): Message<Schemas[S]> | null {
-    return 'reason' in this.content ? null : this.content
   }
 
   get key(): string {
     return this.message?.key ?? ''
   }
 
-  copyOut(decoder: RecordDecoder<S>): void {
-    const copy = copyOut(this.record)
-    if (copy === this.record) return
-    this.record = copy
+  copyOut(decode: Decode<S>): void {
+    this.record = copyOut(this.record)
     // The message is a view of its record. Its schema is known by now, so it is decoded at once.
-    const again = this.message && decoder.decode(copy)
-    if (again !== null && !(again instanceof Promise)) this.content = again
+    const again = this.message && decode(this.record)
+    if (again && !(again instanceof Promise)) this.message = again.message ?? null
   }
 }
 
 export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   readonly #host: RunnerHost
   readonly #options: BatchOptions<S>
-  readonly #decoder: RecordDecoder<S>
+  readonly #decode: Decode<S>
   /** The batch at work, in the order of offsets. */
   #items: Item<S>[] = []
   /** The offset behind the batch at work. */
@@ -62,10 +56,10 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   #work: Promise<void> | null = null
   #inFlight = 0
 
-  constructor(host: RunnerHost, options: BatchOptions<S>, decoder: RecordDecoder<S>) {
+  constructor(host: RunnerHost, options: BatchOptions<S>, decode: Decode<S>) {
     this.#host = host
     this.#options = options
-    this.#decoder = decoder
+    this.#decode = decode
     this.#position = host.position
   }
 
@@ -113,19 +107,9 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return this.#work ?? Promise.resolve()
   }
 
-  settledBefore(): void {}
-
-  wake(): void {}
-
-  addShares(shares: Shares): void {
-    for (const { record } of this.#items) addShare(shares, blockOf(record), recordBytes(record))
-  }
-
-  copyOut(shares: Shares): void {
-    if (this.#seen === this.#items) {
-      for (const item of this.#items) {
-        if (isHardlyNeeded(blockOf(item.record), shares)) item.copyOut(this.#decoder)
-      }
+  copyOut(): void {
+    if (this.#seen === this.#items && keepMuch(this.#items.map(({ record }) => record))) {
+      for (const item of this.#items) item.copyOut(this.#decode)
     }
     this.#seen = this.#items
   }
@@ -165,10 +149,14 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
       next = record.offset + 1
       if (resumeState.classify(record) !== 'work') continue
       const { count } = resumeState.takeAttempts(record.offset)
-      const read = this.#contentOf(record)
-      const content = read instanceof Promise ? await read : read
-      if (content === null) return false
-      items.push(new Item(record, content, count))
+      if (record.offset === this.#host.guard.crashedIsolated) {
+        items.push(new Item<S>(record, null, crashedReason, count))
+        continue
+      }
+      const read = this.#decode(record)
+      const { message, fault } = read instanceof Promise ? await read : read
+      if (!message && fault === undefined) return false
+      items.push(new Item(record, message ?? null, undecodable(fault), count))
     }
     buffer.updateFetching()
     this.#items = items
@@ -176,17 +164,12 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return true
   }
 
-  #contentOf(record: StoredRecord) {
-    if (record.offset === this.#host.guard.crashedIsolated) return { reason: crashedReason }
-    return this.#decoder.decode(record)
-  }
-
   /** Brings every record of the batch to its end; false when the partition comes to its end before. */
   async #settleAll(): Promise<boolean> {
     const { guard, committer, ending } = this.#host
-    const faulty = this.#items.flatMap((item) =>
-      'reason' in item.content ? { record: item, reason: item.content.reason } : [],
-    )
+    const faulty = this.#items
+      .filter(({ message }) => !message)
+      .map((item) => ({ record: item, reason: item.reason }))
     if (faulty.length > 0 && !(await this.#park(faulty))) return false
     const sound = this.#items.filter((item) => !item.settled)
     // The last group is the next one: halves and retries come before what lies behind them.
@@ -197,7 +180,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
       if (!(await this.#host.whenMayCall())) return false
       const { offset } = records[0]!.record
       const again = guard.mustRunIsolated(offset)
-        ? await runIsolated(this.#host, offset, () => this.#try(records))
+        ? await this.#host.runIsolated(offset, () => this.#try(records))
         : await this.#try(records)
       if (again === null) return false
       groups.push(...again.toReversed())

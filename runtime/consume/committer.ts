@@ -9,8 +9,8 @@ import type { Logger } from 'pino'
 import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
+import { retryUntilDone } from '../repeat.ts'
 import { commitEveryMs, knownCommitEveryMs } from './limits.ts'
-import { retryUntilDone } from './retry-until-done.ts'
 
 interface CommitterOptions {
   partition: number

@@ -4,14 +4,15 @@
  * the two runners.
  */
 
-import type { SchemaName } from '#topics/topic.ts'
+import type { SchemaName, Topic } from '#topics/topic.ts'
+import { readMessage } from '../follow/follow-topic.ts'
 import { tracedBatches, tracedLanes } from '../observe/tracing/traced-handlers.ts'
+import type { Codec } from '../publish/messages.ts'
 import { BatchRunner } from './batch-runner.ts'
 import { LaneRunner } from './lane-runner.ts'
 import { bufferPart } from './limits.ts'
 import { Member } from './member.ts'
-import type { RunnerHost } from './partition-host.ts'
-import { RecordDecoder } from './record-decoder.ts'
+import type { Decode, RunnerHost } from './partition-host.ts'
 import type {
   BatchOptions,
   ConsumerDependencies,
@@ -27,10 +28,9 @@ export async function startBatchConsumer<S extends SchemaName>(
 ): Promise<RunningConsumer> {
   const { codec, tracing, eventLog } = dependencies
   const traced = tracing ? tracedBatches(options, tracing, eventLog.driver) : options
-  const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
   const member = new Member(dependencies, traced, {
     bufferPart: bufferPart.batches,
-    createRunner: (host) => new BatchRunner(host, traced, decoderFor(host)),
+    createRunner: (host) => new BatchRunner(host, traced, decodeFor(host, codec, options.topic)),
   })
   await member.join()
   return member
@@ -43,14 +43,19 @@ export async function startLaneConsumer<S extends SchemaName>(
 ): Promise<LaneConsumer> {
   const { codec, tracing, eventLog } = dependencies
   const traced = tracing ? tracedLanes(options, tracing, eventLog.driver) : options
-  const decoderFor = (host: RunnerHost) => new RecordDecoder(codec, options.topic, host)
   const member = new Member(dependencies, traced, {
     bufferPart: bufferPart.lanes,
-    createRunner: (host) => new LaneRunner(host, traced, decoderFor(host)),
+    createRunner: (host) => new LaneRunner(host, traced, decodeFor(host, codec, options.topic)),
   })
   options.wakeups?.listen((partition) => member.wake(partition))
   await member.join()
   return member
+}
+
+/** While the registry is away a record waits by itself: the others may be of schemas that are known. */
+function decodeFor<S extends SchemaName>(host: RunnerHost, codec: Codec, topic: Topic<S>): Decode<S> {
+  const parts = { codec, log: host.group.log }
+  return (record) => readMessage(parts, topic, record, host.ending)
 }
 
 export { LaneWakeups } from './lanes.ts'

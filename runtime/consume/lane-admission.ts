@@ -1,18 +1,19 @@
 /** Takes arrived records into their lanes, in the order of offsets, as long as the window has room and work is wanted. */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
+import type { Message } from '../publish/messages.ts'
 import { keyOf } from './lanes.ts'
 import { settledBeforeRecordsMax } from './limits.ts'
-import type { RunnerHost } from './partition-host.ts'
-import { type Decoded, type RecordDecoder, Undecodable } from './record-decoder.ts'
+import type { Decode, RunnerHost } from './partition-host.ts'
 import type { LaneOptions } from './types.ts'
 import type { Window } from './window.ts'
 
 interface LaneAdmissionParts<S extends SchemaName> {
   host: Pick<RunnerHost, 'position' | 'buffer' | 'resumeState' | 'committer' | 'ending'>
   options: LaneOptions<S>
-  decoder: RecordDecoder<S>
+  decode: Decode<S>
   window: Window
   /** A record enters its lane. */
   join(lane: string, record: StoredRecord): void
@@ -54,12 +55,12 @@ export class LaneAdmission<S extends SchemaName> {
 
   /** Shows the handler a record that was settled before this member gained the partition. */
   settledBefore(record: StoredRecord): void {
-    const { host, options, decoder } = this.#parts
+    const { host, options, decode } = this.#parts
     if (!options.onSettledBefore || record.offset < host.position - settledBeforeRecordsMax) return
-    this.#whenDecoded(decoder.decode(record), (decoded) => {
-      if (decoded === null || decoded instanceof Undecodable || host.ending.aborted) return
+    this.#whenDecoded(decode(record), ({ message }) => {
+      if (!message || host.ending.aborted) return
       try {
-        options.onSettledBefore?.(decoded)
+        options.onSettledBefore?.(message)
       } catch {
         // The handler would have met the same fault, and the record was judged by it.
       }
@@ -67,17 +68,17 @@ export class LaneAdmission<S extends SchemaName> {
   }
 
   #enter(record: StoredRecord, fresh: boolean): void {
-    const { options, decoder, join } = this.#parts
+    const { options, decode, join } = this.#parts
     const key = keyOf(record)
     this.oneLane = options.keyIsLane?.(key, fresh) ?? false
     if (!options.lane || this.oneLane) join(key, record)
-    else this.#whenDecoded(decoder.decode(record), (decoded) => join(this.#laneOf(decoded) ?? key, record))
+    else this.#whenDecoded(decode(record), ({ message }) => join(this.#laneOf(message) ?? key, record))
   }
 
   /** Null for a record without a lane of its own: it cannot be decoded, or `lane` fails on it. */
-  #laneOf(decoded: Decoded<S>): string | null {
+  #laneOf(message: Message<Schemas[S]> | undefined): string | null {
     try {
-      if (decoded !== null && !(decoded instanceof Undecodable)) return this.#parts.options.lane!(decoded)
+      if (message) return this.#parts.options.lane!(message)
     } catch {
       // The handler will meet the same fault and the record be judged by it.
     }
@@ -85,7 +86,10 @@ export class LaneAdmission<S extends SchemaName> {
   }
 
   /** Runs `next` at once where nothing waits, else behind what waits. */
-  #whenDecoded(decoded: Decoded<S> | Promise<Decoded<S>>, next: (decoded: Decoded<S>) => void): void {
+  #whenDecoded(
+    decoded: ReturnType<Decode<S>>,
+    next: (decoded: Awaited<ReturnType<Decode<S>>>) => void,
+  ): void {
     if (!(decoded instanceof Promise) && this.#decoding === 0) {
       next(decoded)
       return

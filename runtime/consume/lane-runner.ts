@@ -5,30 +5,27 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { backoffMs } from '#lib/backoff.ts'
+import { spendTurn } from '#lib/loop-turn.ts'
 import { type Hold, type LaneOutcome, retry } from '#lib/outcome.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../publish/messages.ts'
-import { copyOut } from './copied-record.ts'
 import { crashedReason } from './crash-guard.ts'
-import type { CallEnd } from './handler-calls.ts'
+import { type CallEnd, PendingCount } from './handler-calls.ts'
 import { LaneAdmission } from './lane-admission.ts'
 import { Lane, RetryingLanes } from './lanes.ts'
 import { bufferPart, longCallMs, oneLaneAheadMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
-import type { PartitionRunner, RunnerHost } from './partition-host.ts'
-import { PendingCount } from './pending-count.ts'
-import { Queue } from './queue.ts'
-import { recordBytes } from './record-buffer.ts'
-import { type RecordDecoder, Undecodable } from './record-decoder.ts'
-import { runIsolated } from './run-isolated.ts'
+import { undecodable } from './parking.ts'
+import type { Decode, PartitionRunner, RunnerHost } from './partition-host.ts'
+import { copyOut, Queue, recordBytes } from './record-buffer.ts'
 import type { LaneOptions } from './types.ts'
 import { Window } from './window.ts'
 
 export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   readonly #host: RunnerHost
   readonly #options: LaneOptions<S>
-  readonly #decoder: RecordDecoder<S>
+  readonly #decode: Decode<S>
   readonly #window: Window
   readonly #lanes = new Map<string, Lane>()
   /** Lanes whose head may run. */
@@ -41,13 +38,15 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   /** Heads under way: to a call, in it, or into the dead letters. */
   #underWay = 0
   readonly #calls = new PendingCount()
+  /** The event loop turns before another head begins. */
+  #turning = false
   /** While there is one lane: it has fallen to half of what may wait in it, and is not full again. */
   #takesMore = true
 
-  constructor(host: RunnerHost, options: LaneOptions<S>, decoder: RecordDecoder<S>) {
+  constructor(host: RunnerHost, options: LaneOptions<S>, decode: Decode<S>) {
     this.#host = host
     this.#options = options
-    this.#decoder = decoder
+    this.#decode = decode
     this.#window = new Window(host.position)
     this.#retrying = new RetryingLanes(
       () => host.resumeState.awaited,
@@ -59,7 +58,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     this.#admission = new LaneAdmission({
       host,
       options,
-      decoder,
+      decode,
       window: this.#window,
       join: (lane, record) => this.#join(lane, record),
       onReady: () => this.pump(),
@@ -69,13 +68,29 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   pump(): void {
     if (this.#host.ending.aborted) return
     this.#admit()
-    const { committer, group } = this.#host
+    const { committer } = this.#host
     while (this.#underWay < this.#options.concurrency && this.#ready.length > 0 && !committer.behind) {
-      if (!this.#host.mayCall() || !group.turns.mayGoOn()) break
-      void this.#runHead(this.#ready.shift()!)
+      if (this.#turning || !this.#host.mayCall()) break
+      const lane = this.#ready.shift()!
+      this.#spendTurn(lane.head)
+      void this.#runHead(lane)
       if (this.#ready.length === 0) this.#admit()
     }
     this.#host.buffer.updateFetching()
+  }
+
+  /**
+   * Handlers that wait for nothing would keep the event loop until no record is left: no commit would go out meanwhile, no
+   * heartbeat, and nothing would be fetched.
+   */
+  #spendTurn(record: StoredRecord): void {
+    const turn = spendTurn(recordBytes(record))
+    if (!turn) return
+    this.#turning = true
+    void turn.then(() => {
+      this.#turning = false
+      this.pump()
+    })
   }
 
   progress(): Progress {
@@ -117,8 +132,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   wake(): void {
     this.#retrying.wake()
   }
-
-  addShares(): void {}
 
   copyOut(): void {
     // What is worked off soon is not worth a copy.
@@ -175,21 +188,22 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   /** Takes the head of a lane through one call and what follows from its outcome. */
   async #runHead(lane: Lane): Promise<void> {
     this.#underWay++
-    const { guard, ending } = this.#host
+    const { guard } = this.#host
     const record = lane.head
     if (record.offset === guard.crashedIsolated) {
       await this.#park(lane, record, crashedReason)
     } else {
-      const read = this.#decoder.decode(record)
-      const decoded = read instanceof Promise ? await read : read
-      if (decoded instanceof Undecodable) await this.#park(lane, record, decoded.reason)
-      else if (decoded === null || ending.aborted) return
+      const read = this.#decode(record)
+      const { message, fault } = read instanceof Promise ? await read : read
+      if (fault !== undefined) await this.#park(lane, record, undecodable(fault))
+      // Others may have begun while the registry was asked.
+      else if (!message || (read instanceof Promise && !(await this.#host.whenMayCall()))) return
       else if (guard.mustRunIsolated(record.offset)) {
-        await runIsolated(this.#host, record.offset, async () => {
-          await this.#callEnded(lane, record, await this.#call(lane, decoded))
+        await this.#host.runIsolated(record.offset, async () => {
+          await this.#callEnded(lane, record, await this.#call(lane, message))
         })
       } else {
-        const parking = this.#callEnded(lane, record, await this.#call(lane, decoded))
+        const parking = this.#callEnded(lane, record, await this.#call(lane, message))
         if (parking) await parking
       }
     }

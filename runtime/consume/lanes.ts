@@ -3,7 +3,7 @@
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { retryingLanesMax, retryWaitMsMax } from './limits.ts'
 import type { Attempts } from './metadata.ts'
-import { Queue } from './queue.ts'
+import { Queue } from './record-buffer.ts'
 
 export class Lane {
   readonly key: string

@@ -46,8 +46,6 @@ export const staleAfterMs = 25 * 86_400_000
 export const refreshAfterMs = 6 * 3_600_000
 /** Longest wait between two probes of an engine that is away. */
 export const probeWaitMsMax = 5_000
-/** Longest wait between two tries of what must succeed: a commit, a dead letter, beforeCommit. */
-export const untilDoneWaitMsMax = 5_000
 /** Takeovers without progress after which records run one at a time. */
 export const killsMax = 3
 /** Longest single retry wait, ms; also what setTimeout can hold with room to spare. */

@@ -5,21 +5,21 @@ import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { createWakeup } from '#lib/wakeup.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import { bookkeepingOf, shareOf } from './bookkeeping.ts'
-import { EngineBreaker } from './engine-breaker.ts'
-import { HandlerCalls } from './handler-calls.ts'
-import { untilDoneWaitMsMax } from './limits.ts'
-import { LoopTurns } from './loop-turns.ts'
+import { startRepeating, untilDoneWaitMsMax } from '../repeat.ts'
+import { hasDied, nameOwner } from './crash-guard.ts'
+import { bookkeepingOf, shareOf } from './event-ids.ts'
+import { EngineBreaker, HandlerCalls } from './handler-calls.ts'
 import { registerGroup } from './metrics.ts'
-import { hasDied, nameOwner } from './owner.ts'
 import { Partition } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
-import type { Shares } from './record-buffer.ts'
-import { Ticker } from './ticker.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
 
+/** Between two ticks while nothing waits. */
+const restMs = 5_000
 const { handOverCallsMs } = deadlines.session
 const { callsMs: stopCallsMs } = deadlines.stop
 
@@ -40,7 +40,11 @@ export class Member implements LaneConsumer {
   /** Ends of calls that ran when a partition was lost: the partition may come back sooner, and waits for them. */
   readonly #leaving = new Map<number, Promise<void>>()
   readonly #closing = new AbortController()
-  readonly #ticker: Ticker
+  #ticking: Closeable | undefined
+  /** Ends the rest between two ticks: records have come. */
+  readonly #wakeup = createWakeup()
+  /** When last looked, something waited: so it is looked often. */
+  #waits = true
   #closed: Promise<void> | undefined
   /** Ends of the log by partition, as last asked for. */
   #ends: { at: number; of: Map<number, number> } = { at: 0, of: new Map() }
@@ -54,7 +58,6 @@ export class Member implements LaneConsumer {
     this.#dependencies = dependencies
     this.#options = options
     this.#topicName = publisher.locationOf(options.topic).physicalName
-    this.#ticker = new Ticker(Math.max(5, Math.min(200, options.callTimeoutMs / 10)), () => this.#tick())
     this.#log = log.child({ group: options.group, topic: this.#topicName })
     const registered = registerGroup(metrics, {
       group: () => options.shownAs?.() ?? options.group,
@@ -77,7 +80,6 @@ export class Member implements LaneConsumer {
       blamesRecords: options.blamesRecords ?? options.engine === undefined,
       hasDied: (owner) => hasDied(owner, { eventLog, name: options.group, topic: this.#topicName }),
       metrics: registered.metrics,
-      turns: new LoopTurns(() => this.#wakeAll()),
       wakeAll: () => this.#wakeAll(),
       bookkeeping,
       shareBytes: () => shareOf(this.#partitions.size, bookkeeping.bytes),
@@ -97,7 +99,10 @@ export class Member implements LaneConsumer {
       this.#unregister()
       throw error
     }
-    this.#ticker.start()
+    const everyMs = () =>
+      this.#waits ? Math.max(5, Math.min(200, this.#options.callTimeoutMs / 10)) : restMs
+    const ticks = { what: 'consumer tick', everyMs, wakeup: this.#wakeup, log: this.#log }
+    this.#ticking = startRepeating(ticks, async () => this.#tick())
   }
 
   pause(): void {
@@ -112,7 +117,7 @@ export class Member implements LaneConsumer {
 
   /** Heads of lanes of this partition that wait for a time are tried now. */
   wake(partition: number): void {
-    this.#partitions.get(partition)?.runner.wake()
+    this.#partitions.get(partition)?.runner.wake?.()
   }
 
   state(): ReturnType<LaneConsumer['state']> {
@@ -156,7 +161,7 @@ export class Member implements LaneConsumer {
     for (const partition of this.#partitions.values()) partition.buffer.setStopped(true)
     await Promise.all([...this.#partitions.values()].map((partition) => partition.drain(stopCallsMs)))
     this.#group.breaker.close()
-    this.#ticker.stop()
+    await this.#ticking?.close()
     this.#unregister()
     await (await this.#joined.promise).close()
   }
@@ -187,7 +192,7 @@ export class Member implements LaneConsumer {
       },
       records: (id, records) => {
         this.#partitions.get(id)?.receive(records)
-        this.#ticker.wake()
+        if (!this.#waits) this.#wakeup.wake()
       },
       misplaced: (id, problem) => this.#partitions.get(id)?.misplaced(problem),
     }
@@ -265,22 +270,16 @@ export class Member implements LaneConsumer {
     for (const partition of this.#partitions.values()) partition.pump()
   }
 
-  /** True while something waits. */
-  #tick(): boolean {
+  #tick(): void {
     this.#group.calls.abortOverdue()
     const nowMs = Date.now()
-    const shares: Shares = new Map()
-    for (const { buffer, runner } of this.#partitions.values()) {
-      buffer.addShares(shares)
-      runner.addShares(shares)
-    }
     for (const partition of this.#partitions.values()) {
-      partition.tick(nowMs, shares)
+      partition.tick(nowMs)
       // Heartbeats work again after a silence: nothing else says so.
       partition.pump()
     }
     const waits = (partition: Partition) => !partition.atRest
-    return this.#group.calls.size > 0 || [...this.#partitions.values()].some(waits)
+    this.#waits = this.#group.calls.size > 0 || [...this.#partitions.values()].some(waits)
   }
 
   /** Asked at most once a second. While the log does not answer, what it said last. */

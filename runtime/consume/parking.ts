@@ -6,13 +6,18 @@ import { AppError } from '#lib/errors.ts'
 import { deadLettersOf } from '#topics/dead-letters.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Publisher } from '../publish/messages.ts'
-import { retryUntilDone } from './retry-until-done.ts'
+import { retryUntilDone } from '../repeat.ts'
 
 export interface Parked {
   record: StoredRecord
   reason: string
   /** Tries that failed. */
   attempts: number
+}
+
+/** Why a record without a message is parked. */
+export function undecodable(fault = ''): string {
+  return `it cannot be decoded: ${fault}`
 }
 
 interface Parking {

@@ -2,18 +2,18 @@
 
 import type { Logger } from 'pino'
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
+import type { ReadMessage } from '../follow/follow-topic.ts'
 import type { Publisher } from '../publish/messages.ts'
-import type { Bookkeeping } from './bookkeeping.ts'
 import type { Committer } from './committer.ts'
 import type { CrashGuard } from './crash-guard.ts'
-import type { EngineBreaker } from './engine-breaker.ts'
-import type { HandlerCalls } from './handler-calls.ts'
-import type { LoopTurns } from './loop-turns.ts'
+import type { Bookkeeping } from './event-ids.ts'
+import type { EngineBreaker, HandlerCalls } from './handler-calls.ts'
 import type { Progress } from './metadata.ts'
 import type { GroupMetrics } from './metrics.ts'
 import type { Parked } from './parking.ts'
-import type { RecordBuffer, Shares } from './record-buffer.ts'
+import type { RecordBuffer } from './record-buffer.ts'
 import type { ResumeState } from './resume-state.ts'
 import type { ConsumerOptions } from './types.ts'
 
@@ -33,7 +33,6 @@ export interface GroupContext {
   /** True when the process of an owner is not in the group any more; in doubt false. */
   hasDied(owner: number): Promise<boolean>
   metrics: GroupMetrics
-  turns: LoopTurns
   /** What event ids take their memory from, shared by the groups of the process. */
   bookkeeping: Bookkeeping
   /** Calls may start that waited. */
@@ -45,8 +44,13 @@ export interface GroupContext {
   createRunner(host: RunnerHost): PartitionRunner
 }
 
-/** When calls may start, and when no more will. */
-export interface CallPermission {
+/** Decodes a record, at once where its schema is known. Never rejects. */
+export type Decode<S extends SchemaName> = (
+  record: StoredRecord,
+) => ReadMessage<Schemas[S]> | Promise<ReadMessage<Schemas[S]>>
+
+/** A partition as its runner sees it: when its calls may start, and what they work with. */
+export interface RunnerHost {
   readonly group: GroupContext
   /** Aborts when no new call may start any more: at a drain, or when the partition is gone. */
   readonly ending: AbortSignal
@@ -56,10 +60,11 @@ export interface CallPermission {
   mayCall(): boolean
   /** Resolves with true when `mayCall` said yes, with false when no call will start any more. */
   whenMayCall(): Promise<boolean>
-}
-
-/** A partition as its runner sees it. */
-export interface RunnerHost extends CallPermission {
+  /**
+   * Runs the work on one suspicious record while nothing else of the member runs: if the process ends, that record ended it.
+   * Announced by a commit and cleared by another. Null when the partition came to its end before it began.
+   */
+  runIsolated<T>(offset: number, work: () => Promise<T>): Promise<T | null>
   readonly id: number
   readonly position: number
   readonly buffer: RecordBuffer
@@ -93,16 +98,11 @@ export interface PartitionRunner {
   /** Resolves when no call of this runner runs any more. */
   idle(): Promise<void>
   /** A record below the position was read back. */
-  settledBefore(record: StoredRecord): void
+  settledBefore?(record: StoredRecord): void
   /** Heads that wait for a time are due now. */
-  wake(): void
-  /** Adds the records at work to the shares of the group, where they may be copied by them. */
-  addShares(shares: Shares): void
-  /**
-   * Called now and then: records that have waited since the last time are copied out of what they were read with. In
-   * batches only where hardly anything else needs that.
-   */
-  copyOut(shares: Shares): void
+  wake?(): void
+  /** Called now and then: records that wait are copied out of what they were read with, where copies take less. */
+  copyOut(): void
   /** The partition is gone: forget what waits. */
   stop(): void
 }

@@ -4,18 +4,16 @@ import type { Logger } from 'pino'
 import type { GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
+import { retryUntilDone } from '../repeat.ts'
 import { Committer } from './committer.ts'
-import { CrashGuard } from './crash-guard.ts'
+import { CrashGuard, nobody } from './crash-guard.ts'
 import { bufferedRecordsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata } from './metadata.ts'
-import { nobody } from './owner.ts'
 import { type Parked, park } from './parking.ts'
 import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
-import { type Start, staleReason } from './position.ts'
-import { Reading } from './reading.ts'
-import { RecordBuffer, type Shares } from './record-buffer.ts'
+import { Reading, type Start, staleReason } from './position.ts'
+import { RecordBuffer } from './record-buffer.ts'
 import { ResumeState } from './resume-state.ts'
-import { retryUntilDone } from './retry-until-done.ts'
 
 interface PartitionOptions {
   group: GroupContext
@@ -42,6 +40,9 @@ export class Partition implements RunnerHost {
   readonly #gone = new AbortController()
   readonly #lost = new AbortController()
   readonly #ending = new AbortController()
+  readonly gone = this.#gone.signal
+  readonly lost = this.#lost.signal
+  readonly ending = this.#ending.signal
   readonly #ownCalls: Promise<void> | undefined
   /** The owner before, where it matters whether it died in its work. */
   readonly #suspect: number | null
@@ -88,18 +89,6 @@ export class Partition implements RunnerHost {
     if (group.breaker.paused) this.buffer.setStopped(true)
   }
 
-  get gone(): AbortSignal {
-    return this.#gone.signal
-  }
-
-  get lost(): AbortSignal {
-    return this.#lost.signal
-  }
-
-  get ending(): AbortSignal {
-    return this.#ending.signal
-  }
-
   get stopped(): string | null {
     return this.#stopped
   }
@@ -119,7 +108,7 @@ export class Partition implements RunnerHost {
   }
 
   receive(records: StoredRecord[]): void {
-    if (this.#gone.signal.aborted || records.length === 0) return
+    if (this.gone.aborted || records.length === 0) return
     const judged = this.#reading.judge(records, Date.now())
     if (judged && 'stop' in judged) {
       this.stop(judged.stop)
@@ -129,7 +118,7 @@ export class Partition implements RunnerHost {
     const { back, fresh } = this.#reading.take(records)
     // They bring back their event ids and what the handler makes of them, and no more.
     for (const record of back) {
-      if (this.resumeState.classify(record) === 'below') this.runner.settledBefore(record)
+      if (this.resumeState.classify(record) === 'below') this.runner.settledBefore?.(record)
     }
     this.buffer.push(fresh)
     // What else comes in this turn of the event loop joins the batch.
@@ -150,13 +139,13 @@ export class Partition implements RunnerHost {
   }
 
   mayCall(): boolean {
-    if (this.#ending.signal.aborted) return false
+    if (this.ending.aborted) return false
     const { exclusive, breaker } = this.group
     return this.open() && !exclusive.held && this.#consumer.alive() && breaker.allowsCalls
   }
 
   async whenMayCall(): Promise<boolean> {
-    while (!this.#ending.signal.aborted) {
+    while (!this.ending.aborted) {
       if (this.mayCall()) return true
       await new Promise<void>((resolve) => this.#callWaiters.push(resolve))
     }
@@ -173,19 +162,39 @@ export class Partition implements RunnerHost {
     return retryUntilDone(what, attempt, this.gone, this.#log)
   }
 
+  async runIsolated<T>(offset: number, work: () => Promise<T>): Promise<T | null> {
+    const { group, guard, committer } = this
+    // A decoding that had to wait lets others in between.
+    while (group.exclusive.held) if (!(await this.whenMayCall())) return null
+    group.exclusive.held = true
+    try {
+      await group.calls.idle()
+      guard.announce(offset)
+      if (!(await committer.flush()) || this.ending.aborted) return null
+      const result = await work()
+      guard.callEnded(offset)
+      await committer.flush()
+      return result
+    } finally {
+      guard.announce(null)
+      group.exclusive.held = false
+      group.wakeAll()
+    }
+  }
+
   /** The log cannot be read on. */
   misplaced(problem: { position: number; start: number; end: number }): void {
-    if (this.#gone.signal.aborted) return
+    if (this.gone.aborted) return
     const next = this.#reading.misplaced(problem)
     if (typeof next === 'number') this.#consumer.seek(this.id, next)
     else this.stop(next)
   }
 
   /** Now and then: keeps an idle position fresh, stops one that has been stuck for too long. */
-  tick(nowMs: number, shares: Shares): void {
-    if (this.#ending.signal.aborted) return
-    this.buffer.copyOut(shares)
-    this.runner.copyOut(shares)
+  tick(nowMs: number): void {
+    if (this.ending.aborted) return
+    this.buffer.copyOut()
+    this.runner.copyOut()
     const ageMs = nowMs - this.#progressedAtMs
     if (ageMs < refreshAfterMs || this.#reading.doubtful) return
     if (this.atRest) {
@@ -199,7 +208,7 @@ export class Partition implements RunnerHost {
 
   /** Another member has it, or will have: aborts its calls; their outcomes are discarded. */
   lose(): void {
-    if (this.#gone.signal.aborted) return
+    if (this.gone.aborted) return
     this.#ending.abort()
     this.#gone.abort()
     this.#abortCalls()
@@ -219,7 +228,7 @@ export class Partition implements RunnerHost {
 
   /** No call starts any more; those that run may end for `callsMs`; their outcomes are committed, with the release. */
   async drain(callsMs: number): Promise<void> {
-    if (this.#gone.signal.aborted) return
+    if (this.gone.aborted) return
     const { calls } = this.group
     const { abortedCallsMs, lastCommitMs } = deadlines.stop
     this.#ending.abort()
@@ -239,7 +248,7 @@ export class Partition implements RunnerHost {
     this.#opened = 'soon'
     await Promise.race([this.#ownCalls, aborted(this.ending)])
     if (this.#suspect !== null && (await this.group.hasDied(this.#suspect))) this.guard.formerDied()
-    if (this.#ending.signal.aborted || !(await this.committer.flush())) return
+    if (this.ending.aborted || !(await this.committer.flush())) return
     this.#opened = 'yes'
     this.pump()
   }
@@ -273,7 +282,7 @@ export class Partition implements RunnerHost {
     const metadata = encodeMetadata(progress, {
       progressedAtMs: this.#progressedAtMs,
       released: this.#released,
-      owner: this.#ending.signal.aborted ? nobody : this.group.token,
+      owner: this.ending.aborted ? nobody : this.group.token,
       ...this.guard.bookkeeping(progress.offset),
     })
     return { offset: progress.offset, metadata }

@@ -1,9 +1,10 @@
-/** Holds fetched records of one partition until the runner takes them; pauses fetching while it is full. */
+/**
+ * Records that wait: a queue, the buffer of those that a partition has fetched (which pauses fetching while it is full), and
+ * copies of those that wait for long.
+ */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { copyOut } from './copied-record.ts'
 import { recordOverheadBytes } from './limits.ts'
-import { Queue } from './queue.ts'
 
 interface RecordBufferOptions {
   /** Bytes above which fetching stops; it goes on below a quarter of them. Asked each time. */
@@ -19,8 +20,6 @@ interface RecordBufferOptions {
 interface Chunk {
   records: StoredRecord[]
   bytes: number
-  /** What the records were read with, all together; undefined once they are copies. */
-  block: ArrayBufferLike | undefined
   seen: boolean
 }
 
@@ -28,21 +27,103 @@ export function recordBytes(record: StoredRecord): number {
   return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
 }
 
-/** What of each block of memory waits in a group, in bytes. */
-export type Shares = Map<ArrayBufferLike, number>
-
 /** What a record was read with; undefined for one without bytes. */
-export function blockOf({ value, key }: StoredRecord): ArrayBufferLike | undefined {
+function blockOf({ value, key }: StoredRecord): ArrayBufferLike | undefined {
   return (value ?? key)?.buffer
 }
 
-export function addShare(shares: Shares, block: ArrayBufferLike | undefined, bytes: number): void {
-  if (block) shares.set(block, (shares.get(block) ?? 0) + bytes)
+/** True when the memory that these records keep alive is more than twice what copies of them would take. */
+export function keepMuch(records: readonly StoredRecord[]): boolean {
+  let kept = 0
+  let needed = 0
+  const blocks = new Set(records.map(blockOf))
+  for (const block of blocks) kept += block?.byteLength ?? 0
+  for (const record of records) needed += recordBytes(record)
+  return kept > 2 * needed
 }
 
-/** True when hardly anything of the block waits but what keeps all of it in memory. */
-export function isHardlyNeeded(block: ArrayBufferLike | undefined, shares: Shares): boolean {
-  return block !== undefined && block.byteLength > 2 * (shares.get(block) ?? 0)
+/**
+ * A record that waits, as a copy of its own. What a driver delivers is a view of all that was read with it (a block of
+ * the embedded log, a fetch response of Kafka), and a single record that waits would keep that whole in memory.
+ */
+class CopiedRecord implements StoredRecord {
+  readonly partition: number
+  readonly offset: number
+  readonly timestamp: number
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  readonly headers: Record<string, string>
+  readonly bytes: number
+
+  constructor(record: StoredRecord) {
+    const { key, value } = record
+    this.partition = record.partition
+    this.offset = record.offset
+    this.timestamp = record.timestamp
+    this.headers = record.headers
+    const keyBytes = key?.length ?? 0
+    const valueBytes = value?.length ?? 0
+    this.bytes = record.bytes ?? keyBytes + valueBytes
+    // Not of Node's pool, whose pieces are shared with whatever else was made at the time.
+    const own = Buffer.from(new ArrayBuffer(keyBytes + valueBytes))
+    this.key = key && own.subarray(0, keyBytes)
+    this.value = value && own.subarray(keyBytes)
+    if (key) own.set(key, 0)
+    if (value) own.set(value, keyBytes)
+  }
+
+  headerBytes(name: string): Buffer | undefined {
+    const text = Object.hasOwn(this.headers, name) ? this.headers[name] : undefined
+    return text === undefined ? undefined : Buffer.from(text)
+  }
+}
+
+/** The record itself when it is a copy already, or a hidden one, which is a view of nothing. */
+export function copyOut(record: StoredRecord): StoredRecord {
+  return record instanceof CopiedRecord || record.hidden ? record : new CopiedRecord(record)
+}
+
+/** A queue whose oldest item is taken in constant time (`Array.shift` moves all that follow). */
+export class Queue<T> {
+  #items: (T | undefined)[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head]
+  }
+
+  shift(): T | undefined {
+    const item = this.#items[this.#head]
+    if (this.#head >= this.#items.length) return undefined
+    this.#items[this.#head++] = undefined
+    if (this.#head > 1_023 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let at = this.#head; at < this.#items.length; at++) yield this.#items[at]!
+  }
+
+  /** Puts what `make` returns in the place of each item. */
+  replace(make: (item: T) => T): void {
+    for (let at = this.#head; at < this.#items.length; at++) this.#items[at] = make(this.#items[at]!)
+  }
+
+  clear(): void {
+    this.#items = []
+    this.#head = 0
+  }
 }
 
 export class RecordBuffer {
@@ -71,7 +152,7 @@ export class RecordBuffer {
     for (const record of records) bytes += recordBytes(record)
     this.#bytes += bytes
     this.#count += records.length
-    this.#chunks.push({ records, bytes, block: blockOf(records.at(-1)!), seen: false })
+    this.#chunks.push({ records, bytes, seen: false })
     const { restMs = 0 } = this.#options
     if (restMs > 0) this.#rest ??= setTimeout(() => this.#endRest(), restMs).unref()
     this.updateFetching()
@@ -95,17 +176,13 @@ export class RecordBuffer {
     return record
   }
 
-  /** Adds what waits here to the shares of the group. */
-  addShares(shares: Shares): void {
-    for (const { block, bytes } of this.#chunks) addShare(shares, block, bytes)
-  }
-
-  /** Called now and then: what was here the last time already is copied out of a block that hardly anything else needs. */
-  copyOut(shares: Shares): void {
+  /** Called now and then: what was here the last time already is copied, where copies take less. */
+  copyOut(): void {
     const first = this.#chunks.peek()
     for (const chunk of this.#chunks) {
-      if (chunk.seen && isHardlyNeeded(chunk.block, shares)) {
-        chunk.block = undefined
+      // All of a chunk was read together.
+      const kept = blockOf(chunk.records.at(-1)!)?.byteLength ?? 0
+      if (chunk.seen && kept > 2 * chunk.bytes) {
         chunk.records = chunk.records.slice(chunk === first ? this.#at : 0).map(copyOut)
         if (chunk === first) this.#at = 0
       }

@@ -5,8 +5,7 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { headerNames } from '../publish/messages.ts'
-import type { Bookkeeping } from './bookkeeping.ts'
-import { EventIdRing } from './event-id-ring.ts'
+import { type Bookkeeping, EventIdRing } from './event-ids.ts'
 import { ringIdsMax, windowOffsets } from './limits.ts'
 import type { Attempts, SavedState } from './metadata.ts'
 

@@ -19,7 +19,7 @@ import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
 import { propertyRuns } from '../support/property-runs.ts'
 
-/** Enough that a partition's share of memory is smallest: bodies are dropped and read again. */
+/** Enough that a partition's share of memory is smallest: lanes are full with a few records. */
 const partitions = Array.from({ length: 256 }, (_, n) => n)
 const outcomes: Record<string, () => Outcome | Hold> = {
   retry: () => retry('again'),

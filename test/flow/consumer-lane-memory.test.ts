@@ -2,8 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { done } from '#lib/outcome.ts'
-import { bookkeepingOf } from '#runtime/consume/bookkeeping.ts'
-import { EventIdRing } from '#runtime/consume/event-id-ring.ts'
+import { bookkeepingOf, EventIdRing } from '#runtime/consume/event-ids.ts'
 import { createHarness } from '#test/support/consumer-harness.ts'
 import { expectNothingPinned } from '#test/support/consumer-memory.ts'
 import { eventually } from '#test/support/eventually.ts'

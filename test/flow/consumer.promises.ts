@@ -208,7 +208,7 @@ export function describeConsumer(driver: string, open: () => Promise<EventLog>):
       expect(seen).toEqual([0, 1, 4])
     })
 
-    test('bodies of waiting records beyond their share of memory are read again, in order', async () => {
+    test('waiting records beyond their share of memory come through later, in order', async () => {
       const harness = await started(64)
       const stuck = Promise.withResolvers<void>()
       const slow: number[] = []
@@ -232,9 +232,12 @@ export function describeConsumer(driver: string, open: () => Promise<EventLog>):
         n % 5 === 4 ? { key: 'other' } : { key: 'slow', value: { text } },
       )
       for (let n = 0; n < total; n += 20) await harness.add(0, entries.slice(n, n + 20))
-      await eventually('the other lane is through', () => others === total / 5, 60_000)
+      // 64 partitions: lanes have 1.5 MiB of each, and so 50 records of the slow one.
+      await eventually('the other lane goes on', () => others >= 10, 60_000)
+      expect(others).toBeLessThan(total / 10)
       stuck.resolve()
       await committedThrough(harness, total)
+      expect(others).toBe(total / 5)
       expect(slow).toEqual(Array.from({ length: total }, (_, n) => n).filter((n) => n % 5 !== 4))
     })
 

@@ -3,9 +3,8 @@
 import { expect, test, vi } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { BatchRunner } from '#runtime/consume/batch-runner.ts'
-import type { RunnerHost } from '#runtime/consume/partition-host.ts'
-import { RecordBuffer, type Shares } from '#runtime/consume/record-buffer.ts'
-import type { RecordDecoder } from '#runtime/consume/record-decoder.ts'
+import type { Decode, RunnerHost } from '#runtime/consume/partition-host.ts'
+import { RecordBuffer } from '#runtime/consume/record-buffer.ts'
 import type { BatchOptions } from '#runtime/consume/types.ts'
 
 /** A runner whose handler never answers, at work on records of 1,000 bytes of one block. */
@@ -28,18 +27,12 @@ async function atWork(records: number, block: ArrayBuffer) {
     whenMayCall: async () => true,
     group: { calls: { run: () => new Promise(() => {}) } },
   } as unknown as RunnerHost
-  const decode = vi.fn((record: StoredRecord) => ({ key: '', value: record.value }))
+  const decode = vi.fn((record: StoredRecord) => ({ message: { key: '', value: record.value } }))
   const options = { batchRecordsMax: 100, batchBytesMax: 1_000_000 } as BatchOptions<never>
-  const runner = new BatchRunner(host, options, { decode } as unknown as RecordDecoder<never>)
+  const runner = new BatchRunner(host, options, decode as unknown as Decode<never>)
   runner.pump()
   await vi.waitFor(() => expect(runner.inFlight()).toBe(1))
-  const tick = () => {
-    const shares: Shares = new Map()
-    buffer.addShares(shares)
-    runner.addShares(shares)
-    runner.copyOut(shares)
-  }
-  return { decode, tick }
+  return { decode, tick: () => runner.copyOut() }
 }
 
 test('records are copied out of a block that hardly anything else needs, once they have waited', async () => {

@@ -1,8 +1,8 @@
 /** What consumers remember has one bound in bytes, however many partitions a process owns. */
 
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Bookkeeping, bookkeepingOf, shareOf } from '#runtime/consume/bookkeeping.ts'
-import { EventIdRing } from '#runtime/consume/event-id-ring.ts'
+import { Bookkeeping, bookkeepingOf, EventIdRing, shareOf } from '#runtime/consume/event-ids.ts'
 import { bookkeepingBytesMax, heldBytesMax, ringIdsMax, ringIdsMin } from '#runtime/consume/limits.ts'
 import { Window, windowBytes } from '#runtime/consume/window.ts'
 
@@ -93,4 +93,33 @@ test('a window passes offsets that are missing from the log, in whatever order r
   expect([window.watermark, window.fits(16_484)]).toEqual([9_000, true])
   window.settle(9_000)
   expect([window.watermark, window.open, window.span]).toEqual([16_484, 0, 0])
+})
+
+test('the ring of event ids answers as a plain list of the last ids would', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.nat({ max: 60 }), { maxLength: 600 }),
+      fc.integer({ min: 1, max: 40 }),
+      (ids, max) => {
+        const ring = new EventIdRing(max)
+        const last: string[] = []
+        for (const id of ids.map((n) => `event-${n}`)) {
+          const fresh = !last.includes(id)
+          expect(ring.add(Buffer.from(id))).toBe(fresh)
+          if (fresh) last.push(id)
+          if (last.length > max) last.shift()
+        }
+      },
+    ),
+  )
+})
+
+test('the ring holds 65,536 ids and no more, however many pass', () => {
+  const ring = new EventIdRing()
+  const total = ringIdsMax * 3
+  for (let n = 0; n < total; n++)
+    if (!ring.add(Buffer.from(`id-${n}`))) throw new Error(`${n} was taken for a repeat`)
+  for (let n = total - ringIdsMax; n < total; n++)
+    if (ring.add(Buffer.from(`id-${n}`))) throw new Error(`${n} was forgotten`)
+  expect(ring.add(Buffer.from(`id-${total - ringIdsMax - 1}`))).toBe(true)
 })

@@ -1,14 +1,24 @@
-/** Remembers the last event ids of a partition, as 64-bit hashes, so that a second copy of an event is dropped. */
+/**
+ * Remembers the last event ids of each partition, as 64-bit hashes, so that a second copy of an event is dropped; in one
+ * budget for all groups of a process.
+ */
 
 import { randomInt } from 'node:crypto'
-import type { Bookkeeping, Shrinkable } from './bookkeeping.ts'
-import { ringIdsMax, ringIdsMin } from './limits.ts'
+import {
+  bookkeepingBytesMax,
+  heldBytesMax,
+  partitionBytesMax,
+  partitionBytesMin,
+  ringIdsMax,
+  ringIdsMin,
+} from './limits.ts'
+import { windowBytes } from './window.ts'
 
 /**
  * 16 bytes for each id, grown by doubling: 1,024 ids take 16 KB, 65,536 take 1 MB. Where the memory has no room, it forgets
  * its oldest ids in place of growing, and others that rest take theirs from it.
  */
-export class EventIdRing implements Shrinkable {
+export class EventIdRing {
   readonly #max: number
   // Seeded freshly in every process, so that nobody can prepare an id that hides another's event.
   readonly #seedA = randomInt(2 ** 32)
@@ -140,4 +150,74 @@ function slotsFor(ids: number): number {
 
 function bytesOf(ids: number): number {
   return ids * 8 + slotsFor(ids) * 4
+}
+
+/** Who needs room takes it from those that were used longest ago. */
+export class Bookkeeping {
+  readonly #bytesMax: number
+  #bytes = 0
+  /** The one that was used longest ago is first. */
+  readonly #parts = new Set<EventIdRing>()
+  #newest: EventIdRing | undefined
+
+  constructor(bytesMax = bookkeepingBytesMax) {
+    this.#bytesMax = bytesMax
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** The least that a part remembers is never refused. */
+  add(part: EventIdRing): void {
+    this.#makeRoom(part, part.bytes)
+    this.#parts.add(part)
+    this.#bytes += part.bytes
+  }
+
+  remove(part: EventIdRing): void {
+    if (this.#parts.delete(part)) this.#bytes -= part.bytes
+    if (this.#newest === part) this.#newest = undefined
+  }
+
+  used(part: EventIdRing): void {
+    if (this.#newest === part || !this.#parts.delete(part)) return
+    this.#parts.add(part)
+    this.#newest = part
+  }
+
+  /** True when the part may take so many bytes more: they count from then on. */
+  grow(part: EventIdRing, bytes: number): boolean {
+    if (!this.#makeRoom(part, bytes)) return false
+    this.#bytes += bytes
+    return true
+  }
+
+  #makeRoom(asking: EventIdRing, bytes: number): boolean {
+    for (const part of this.#parts) {
+      if (this.#bytes + bytes <= this.#bytesMax) return true
+      if (part === asking) continue
+      let before = part.bytes
+      while (this.#bytes + bytes > this.#bytesMax && part.shrink()) {
+        this.#bytes -= before - part.bytes
+        before = part.bytes
+      }
+    }
+    return this.#bytes + bytes <= this.#bytesMax
+  }
+}
+
+const ofProcess = new WeakMap<object, Bookkeeping>()
+
+/** The budget of a process: that of its event log, which all of its groups read. */
+export function bookkeepingOf(eventLog: object): Bookkeeping {
+  const known = ofProcess.get(eventLog) ?? new Bookkeeping()
+  ofProcess.set(eventLog, known)
+  return known
+}
+
+/** Bytes of records that each partition may hold in memory: its part of what windows and remembered event ids leave. */
+export function shareOf(partitions: number, rememberedBytes: number): number {
+  const left = heldBytesMax - rememberedBytes - partitions * windowBytes
+  return Math.max(partitionBytesMin, Math.min(partitionBytesMax, left / Math.max(1, partitions)))
 }
