@@ -1,6 +1,6 @@
 /** When the oldest record that a reader group has not read was written, partition by partition. */
 
-import { readFirst } from '#runtime/follow/read-first.ts'
+import { readFirst } from '#runtime/follow/read-records.ts'
 import type { GroupLag, LagParts, PartitionLag } from './lag.ts'
 
 export interface OldestUnread {

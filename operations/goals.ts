@@ -1,7 +1,7 @@
 /** The goals of the hub, as operators list, read and set them. */
 
 import { type Static, Type } from 'typebox'
-import { wakeOutbox } from '#runtime/publish/wake-outbox.ts'
+import { wakeOutbox } from '#runtime/notices.ts'
 import { createRecord } from '#services/records/api/creation.ts'
 import { goals, viewOfGoal } from '#services/records/api/goals.ts'
 import { changeGoal, type Goal, goalKind, listGoals, readGoal } from '#services/records/goals/goals.ts'

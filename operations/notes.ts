@@ -1,7 +1,7 @@
 /** The notes of the hub, as operators list, read and write them. */
 
 import { type Static, Type } from 'typebox'
-import { wakeOutbox } from '#runtime/publish/wake-outbox.ts'
+import { wakeOutbox } from '#runtime/notices.ts'
 import { createRecord } from '#services/records/api/creation.ts'
 import { notes, viewOfNote } from '#services/records/api/notes.ts'
 import { type Note, noteKind, readNote } from '#services/records/notes/notes.ts'

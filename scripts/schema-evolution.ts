@@ -4,7 +4,7 @@
  */
 
 import type { PublishedSchemas } from '#lib/schema-files.ts'
-import { parseAvro } from '#runtime/publish/wire-format.ts'
+import { parseAvro } from '#runtime/publish/codec.ts'
 
 export interface SubjectSchema {
   subject: string

@@ -1,13 +1,12 @@
 /** Dead letters of every topic, as records: which ones are meant, how one is replayed, and what a trial says. */
 
 import { invalidField } from '#lib/errors.ts'
-import { replayDeadLetter } from '#runtime/consume/dead-letter-replay.ts'
+import { findSuperseded, nameOfLetter, replayDeadLetter } from '#runtime/consume/dead-letter-replay.ts'
 import {
   type DeadLetterParts,
   type ListedDeadLetter,
   listDeadLetters,
 } from '#runtime/consume/dead-letters.ts'
-import { findSuperseded, nameOfLetter } from '#runtime/consume/find-superseded.ts'
 import { showRecord } from '#runtime/follow/show-record.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { ChangeContext } from '../change.ts'

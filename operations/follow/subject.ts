@@ -6,7 +6,7 @@
 import { decodeTime } from 'ulid'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { readRange } from '#runtime/follow/read-range.ts'
+import { readRange } from '#runtime/follow/read-records.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { openSecrets } from '#services/access/secrets/secrets.ts'
 import { readDispatch } from '#services/runs/state/dispatches.ts'

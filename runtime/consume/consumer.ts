@@ -58,7 +58,6 @@ function decodeFor<S extends SchemaName>(host: RunnerHost, codec: Codec, topic: 
   return (record) => readMessage(parts, topic, record, host.ending)
 }
 
-export { LaneWakeups } from './lanes.ts'
 export type {
   BatchOptions,
   CallContext,
@@ -70,3 +69,4 @@ export type {
   PartitionReading,
   RunningConsumer,
 } from './types.ts'
+export { LaneWakeups } from './types.ts'

@@ -11,8 +11,8 @@ import {
   partitionBytesMin,
   ringIdsMax,
   ringIdsMin,
+  windowBytes,
 } from './limits.ts'
-import { windowBytes } from './window.ts'
 
 /**
  * 16 bytes for each id, grown by doubling: 1,024 ids take 16 KB, 65,536 take 1 MB. Where the memory has no room, it forgets

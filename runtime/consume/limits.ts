@@ -4,6 +4,8 @@ import { budgets } from '#lib/budgets.ts'
 
 /** Nothing is dispatched further than this many offsets beyond the committed watermark. */
 export const windowOffsets = 16_384
+/** What a partition's window takes: two bitmaps of twice so many bits. */
+export const windowBytes = (2 * 2 * windowOffsets) / 8
 /** Lanes of a partition that retry at once; their attempts travel in the commit's metadata. */
 export const retryingLanesMax = 256
 /** With more lanes than these retrying at once, a commit keeps attempts up to 1,023 only, and not the retries used. */

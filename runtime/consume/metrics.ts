@@ -1,7 +1,6 @@
 /** The metrics of consumer groups. Counts are plain numbers that reach Prometheus when it asks. */
 
-import { Counter, Gauge, type Registry } from 'prom-client'
-import { HandlingTimes } from './handling-times.ts'
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { PartitionReading } from './types.ts'
 
 /** Counters that the runners raise. */
@@ -38,7 +37,7 @@ interface Entry {
 
 interface Instruments {
   entries: Set<Entry>
-  handlingTimes: HandlingTimes
+  handlingTimes: Histogram<'group' | 'topic'>
 }
 
 type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
@@ -59,23 +58,17 @@ export function registerGroup(
     instruments = createInstruments(registry)
     known.set(registry, instruments)
   }
-  const { entries } = instruments
+  const { entries, handlingTimes } = instruments
   const { topic } = source
-  const handlingTimes = instruments.handlingTimes
-  let group = source.group()
-  let times = handlingTimes.of(group, topic)
+  const group = source.group()
+  // Shown from the beginning, like the counts.
+  handlingTimes.zero({ group, topic })
   const metrics: GroupMetrics = {
     handled: 0,
     failed: 0,
     parked: 0,
     repeats: 0,
-    callTook(seconds) {
-      if (group !== source.group()) {
-        group = source.group()
-        times = handlingTimes.of(group, topic)
-      }
-      times.add(seconds)
-    },
+    callTook: (seconds) => handlingTimes.observe({ group: source.group(), topic }, seconds),
   }
   const entry: Entry = {
     source,
@@ -133,7 +126,14 @@ function createInstruments(registry: Registry): Instruments {
     window: gauge('window_records', 'Offsets between the watermark and the last record taken'),
     stopped: gauge('stopped_partition', '1 when the partition is stopped and needs an operator'),
   }
-  return { entries, handlingTimes: new HandlingTimes(registry) }
+  const handlingTimes = new Histogram({
+    name: 'flotilla_consumer_handling_duration_seconds',
+    help: 'How long handler calls took',
+    labelNames: labels,
+    buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60],
+    registers,
+  })
+  return { entries, handlingTimes }
 }
 
 async function collectAll(

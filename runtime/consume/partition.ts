@@ -7,13 +7,12 @@ import { deadlines } from '#lib/deadlines.ts'
 import { retryUntilDone } from '../repeat.ts'
 import { Committer } from './committer.ts'
 import { CrashGuard, nobody } from './crash-guard.ts'
+import { type Parked, park } from './dead-letters.ts'
 import { bufferedRecordsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
-import { encodeMetadata } from './metadata.ts'
-import { type Parked, park } from './parking.ts'
+import { encodeMetadata, ResumeState } from './metadata.ts'
 import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
 import { Reading, type Start, staleReason } from './position.ts'
 import { RecordBuffer } from './record-buffer.ts'
-import { ResumeState } from './resume-state.ts'
 
 interface PartitionOptions {
   group: GroupContext

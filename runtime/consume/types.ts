@@ -9,7 +9,6 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import type { Tracing } from '../observe/tracing/tracing.ts'
 import type { Codec, Message, Publisher } from '../publish/messages.ts'
-import type { LaneWakeups } from './lanes.ts'
 
 export interface ConsumerDependencies {
   eventLog: Log & Groups
@@ -121,6 +120,29 @@ export interface LaneOptions<S extends SchemaName> extends ConsumerOptions<S> {
   onSettledBefore?(message: Message<Schemas[S]>): void
   /** With this, heads that wait for a time can be tried sooner. */
   wakeups?: LaneWakeups
+}
+
+/** How a handler asks for heads that wait for a time to be tried now: made before the handler and the consumer. */
+export class LaneWakeups {
+  readonly #partitions = new Set<number>()
+  #listener: ((partition: number) => void) | null = null
+
+  /** Heads of this partition that wait for a time are tried now. Many requests of one turn of the event loop are one. */
+  wake(partition: number): void {
+    if (this.#partitions.size === 0) setImmediate(() => this.#deliver())
+    this.#partitions.add(partition)
+  }
+
+  /** For the consumer. Before it listens no head can be waiting, so nothing is lost. */
+  listen(listener: (partition: number) => void): void {
+    this.#listener = listener
+  }
+
+  #deliver(): void {
+    const partitions = [...this.#partitions]
+    this.#partitions.clear()
+    for (const partition of partitions) this.#listener?.(partition)
+  }
 }
 
 /** How far a member is in one partition. */

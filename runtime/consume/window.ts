@@ -5,8 +5,6 @@ import { alignedDown, bitmapBytesMax } from './metadata.ts'
 
 const ringBits = windowOffsets * 2
 const ringBytes = ringBits / 8
-/** Of a window, which never grows. */
-export const windowBytes = 2 * ringBytes
 const nothing = new Uint8Array(0)
 
 /** Offsets are admitted in rising order and are settled in any order. Memory is fixed: 8 KB. */

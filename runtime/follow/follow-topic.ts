@@ -86,28 +86,13 @@ export async function followRecords(
     const turn = spendTurn(recordBytes(record))
     return given && turn ? Promise.all([given, turn]) : (given ?? turn)
   }
-  const passed = (partition: number, records: StoredRecord[]) =>
-    options.onBatch?.(partition, records.at(-1)!.offset + 1)
-  function take(partition: number, records: StoredRecord[]): void | Promise<void> {
-    for (const [index, record] of records.entries()) {
+  async function take(partition: number, records: StoredRecord[]): Promise<void> {
+    for (const record of records) {
       const waits = give(record)
-      if (waits) return takeSlowly(partition, records, index + 1, waits)
+      if (waits) await waits
       if (stop.signal.aborted) return
     }
-    return passed(partition, records)
-  }
-  async function takeSlowly(
-    partition: number,
-    records: StoredRecord[],
-    from: number,
-    first: Promise<unknown>,
-  ): Promise<void> {
-    await first
-    for (let index = from; index < records.length; index++) {
-      if (stop.signal.aborted) return
-      await give(records[index]!)
-    }
-    if (!stop.signal.aborted) await passed(partition, records)
+    await options.onBatch?.(partition, records.at(-1)!.offset + 1)
   }
 
   let tail: Tail | undefined
@@ -118,15 +103,9 @@ export async function followRecords(
     frugal: options.frugal ?? false,
     records(partition, records) {
       if (stop.signal.aborted) return undefined
-      try {
-        const given = take(partition, records)?.catch(end)
-        if (!given) return undefined
-        taking.add(given)
-        return given.finally(() => taking.delete(given))
-      } catch (error) {
-        end(error)
-        return undefined
-      }
+      const given = take(partition, records).catch(end)
+      taking.add(given)
+      return given.finally(() => taking.delete(given))
     },
     misplaced(partition, problem) {
       const error = options.misplaced?.({ partition, ...problem })

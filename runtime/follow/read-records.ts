@@ -1,7 +1,8 @@
-/** Reads what a topic holds now, from chosen offsets, without disturbing the reader groups. */
+/** Reads what a topic holds now, from chosen offsets: all of it, one range, or one record each; joins no reader group. */
 
 import type { Log, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import { AppError } from '#lib/errors.ts'
 import { spendTurn } from '#lib/loop-turn.ts'
 
 const pollMs = 20
@@ -26,10 +27,13 @@ export interface ReadOptions {
 export async function readRecords(options: ReadOptions): Promise<PartitionRange[]> {
   const { eventLog, topic, signal, fetchBytesMax } = options
   const ranges = await eventLog.offsets(topic)
-  const reading = createReading(options, ranges)
+  const from = new Map(ranges.map((range) => [range.partition, options.startOf(range)]))
+  const wanted = ranges.filter(({ partition, end }) => from.get(partition)! < end)
+  if (wanted.length === 0) return ranges
+  const reading = createReading(options, wanted)
   const reader = await eventLog.read({
     topic,
-    from: new Map(ranges.map((range) => [range.partition, options.startOf(range)])),
+    from: new Map(wanted.map(({ partition }) => [partition, from.get(partition)!])),
     listener: reading.listener,
     ...(fetchBytesMax === undefined ? {} : { fetchBytesMax }),
   })
@@ -42,6 +46,77 @@ export async function readRecords(options: ReadOptions): Promise<PartitionRange[
   const fault = reading.fault()
   if (fault) throw fault.error
   return ranges
+}
+
+interface RecordRange {
+  topic: string
+  partition: number
+  /** First offset to read. */
+  from: number
+  /** Behind the last offset to read; no more than the partition's end. */
+  to: number
+  timeoutMs: number
+}
+
+/** Calls `visit` with each record in order. Throws AppError `log_unavailable` when it takes longer than `timeoutMs`. */
+export async function readRange(
+  eventLog: Log,
+  { topic, partition, from, to, timeoutMs }: RecordRange,
+  visit: (record: StoredRecord) => void,
+): Promise<void> {
+  if (from >= to) return
+  const late = AbortSignal.timeout(timeoutMs)
+  const complete = new AbortController()
+  await readRecords({
+    eventLog,
+    topic,
+    startOf: (range) => (range.partition === partition ? from : range.end),
+    signal: AbortSignal.any([late, complete.signal]),
+    records(records) {
+      for (const record of records) if (record.offset < to && !record.hidden) visit(record)
+      // The newest record is never compacted away, and hidden ones come as well: the end is always seen.
+      if (records.at(-1)!.offset >= to - 1) complete.abort()
+    },
+  })
+  if (late.aborted && !complete.signal.aborted) {
+    throw new AppError('log_unavailable', 'Reading the log takes too long; try again.', { retryAfter: 5 })
+  }
+}
+
+interface ReadFirstOptions {
+  eventLog: Log
+  /** Physical name. */
+  topic: string
+  /** Where to look, by partition: below the partition's end. */
+  positions: ReadonlyMap<number, number>
+  signal: AbortSignal
+}
+
+/** Little is wanted of each fetch, but a record always comes as a whole. */
+const firstBytesMax = 16_384
+
+/** The first record at or behind each position; a partition where nothing is left there is missing. */
+export async function readFirst(options: ReadFirstOptions): Promise<Map<number, StoredRecord>> {
+  const { eventLog, topic, positions, signal } = options
+  const missing = new Set(positions.keys())
+  const found = new Map<number, StoredRecord>()
+  const complete = new AbortController()
+  await readRecords({
+    eventLog,
+    topic,
+    startOf: ({ partition, end }) => positions.get(partition) ?? end,
+    fetchBytesMax: firstBytesMax,
+    signal: AbortSignal.any([signal, complete.signal]),
+    records(records) {
+      const first = records.find(({ hidden }) => !hidden)
+      if (!first || found.has(first.partition)) return
+      found.set(first.partition, first)
+      missing.delete(first.partition)
+      // The rest of the backlog is not needed.
+      if (missing.size === 0) complete.abort()
+    },
+  })
+  return found
 }
 
 function createReading(options: ReadOptions, ranges: readonly PartitionRange[]) {

@@ -58,11 +58,15 @@ export function addPartitions(
 
 /** Where the topic lives now, as its row says. */
 export async function readLocation(executor: SqlExecutor, topic: Topic): Promise<TopicLocation> {
+  return locationOf((await readRow(executor, topic.name)) as TopicRow)
+}
+
+export async function readRow(executor: SqlExecutor, name: string): Promise<TopicRow | undefined> {
   const { rows } = await executor.query<TopicRow>(
     'select physical_name, epoch, partitions from platform.topics where name = $1',
-    [topic.name],
+    [name],
   )
-  return locationOf(rows[0] as TopicRow)
+  return rows[0]
 }
 
 /**

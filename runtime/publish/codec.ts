@@ -1,22 +1,18 @@
-/** Encodes typed values as records and decodes them again: Avro, with schemas that the registry knows by id. */
+/**
+ * Encodes typed values as records and decodes them again: Avro, with schemas that the registry knows by id, in Confluent's
+ * wire format: byte 0, the writer schema's id as int32 big-endian, the body.
+ */
 
 import { isUtf8 } from 'node:buffer'
 import { fileURLToPath } from 'node:url'
-import type avro from 'avsc'
+import avro from 'avsc'
 import type { SchemaRegistry } from '#engines/schema-registry/port.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { loadSchemas } from '#lib/schema-files.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
+import { type CountCheck, countCheckOf } from './block-counts.ts'
 import type { Codec, Message, StoredRecord } from './messages.ts'
-import {
-  createValueReader,
-  parseAvro,
-  readValue,
-  schemaIdOf,
-  type ValueReader,
-  writeValue,
-} from './wire-format.ts'
 
 export const schemasDirectory = fileURLToPath(new URL('../../schemas/', import.meta.url))
 
@@ -33,6 +29,8 @@ interface CodecOptions {
 interface OwnSchema {
   text: string
   type: avro.Type
+  /** By the writer's id. */
+  decoders: Loaded<number, OwnSchema, Decoder>
 }
 
 /** How records of one writer schema are read, or why they cannot be. */
@@ -48,33 +46,37 @@ type Decoder = ValueReader | { fault: string }
  * `long` is a plain number; beyond 2^53 it is refused.
  */
 export function createCodec(registry: SchemaRegistry, options: CodecOptions = {}): Codec {
-  const own = createOwnSchemas(options.schemas ?? loadSchemas(schemasDirectory))
-  const subjectIds = createSubjectIds(registry)
-  const decoders = createDecoders(registry)
+  const own = createOwnSchemas(registry, options.schemas ?? loadSchemas(schemasDirectory))
+  const subjectIds = new Loaded((topic: string, text: string) => registry.register(`${topic}-value`, text))
 
   return {
     encode(topic, value) {
       const schema = own(topic.schema)
-      const id = subjectIds.get(topic.name)
-      if (id !== undefined) return writeValue(schema.type, id, value)
-      return subjectIds.load(topic.name, schema.text).then((loaded) => writeValue(schema.type, loaded, value))
+      const id = subjectIds.get(topic.name, schema.text)
+      if (typeof id === 'number') return writeValue(schema.type, id, value)
+      return id.then((loaded) => writeValue(schema.type, loaded, value))
     },
     decode(topic, record) {
       if (record.value === null) return messageOf<Schemas[typeof topic.schema]>(record, null)
       const id = schemaIdOf(record.value)
       const schema = own(topic.schema)
-      const decoder = decoders.get(topic.schema, id)
-      if (decoder) return messageOf(record, decodeValue<Schemas[typeof topic.schema]>(decoder, record.value))
-      return decoders.load(topic.schema, schema, id).then((loaded) => {
-        return messageOf(record, decodeValue<Schemas[typeof topic.schema]>(loaded, record.value as Buffer))
-      })
+      const decoder = schema.decoders.get(id, schema)
+      const decode = (known: Decoder) =>
+        messageOf(record, decodeValue<Schemas[typeof topic.schema]>(known, record.value as Buffer))
+      return decoder instanceof Promise ? decoder.then(decode) : decode(decoder)
     },
   }
 }
 
-function createOwnSchemas(texts: ReadonlyMap<string, string>): (name: SchemaName) => OwnSchema {
+function createOwnSchemas(
+  registry: SchemaRegistry,
+  texts: ReadonlyMap<string, string>,
+): (name: SchemaName) => OwnSchema {
   const parsed = new Map<string, OwnSchema>()
-  for (const [name, text] of texts) parsed.set(name, { text, type: parseAvro(text) })
+  for (const [name, text] of texts) {
+    const load = (id: number, reader: OwnSchema) => decoderOf(registry, reader, id)
+    parsed.set(name, { text, type: parseAvro(text), decoders: new Loaded(load, decodersMax) })
+  }
   return (name) => {
     const schema = parsed.get(name)
     if (!schema) throw new Error(`schemas/${name}.avsc does not exist`)
@@ -82,54 +84,38 @@ function createOwnSchemas(texts: ReadonlyMap<string, string>): (name: SchemaName
   }
 }
 
-/** The schema id under which the values of each topic are written; one registration in flight for a topic. */
-function createSubjectIds(registry: SchemaRegistry) {
-  const ids = new Map<string, number>()
-  const loading = new Map<string, Promise<number>>()
-  async function register(topic: string, text: string): Promise<number> {
-    try {
-      const id = await registry.register(`${topic}-value`, text)
-      ids.set(topic, id)
-      return id
-    } finally {
-      loading.delete(topic)
-    }
-  }
-  return {
-    get: (topic: string) => ids.get(topic),
-    load(topic: string, text: string): Promise<number> {
-      const promise = loading.get(topic) ?? register(topic, text)
-      loading.set(topic, promise)
-      return promise
-    },
-  }
-}
+/**
+ * Values that are loaded once, and given at once from then on; of more than `max` the oldest is dropped. One loading of a key
+ * is in flight; one that fails is tried again at the next call.
+ */
+class Loaded<K, I, V> {
+  readonly #load: (key: K, input: I) => Promise<V>
+  readonly #max: number
+  readonly #values = new Map<K, V>()
+  readonly #loading = new Map<K, Promise<V>>()
 
-/** Decoders by schema and writer's id; bounded, the oldest is dropped first. */
-function createDecoders(registry: SchemaRegistry) {
-  const known = new Map<string, Map<number, Decoder>>()
-  const loading = new Map<string, Promise<Decoder>>()
-  async function load(name: string, schema: OwnSchema, id: number, slot: string): Promise<Decoder> {
-    try {
-      const decoder = await decoderOf(registry, schema, id)
-      const ids = known.get(name) ?? new Map<number, Decoder>()
-      known.set(name, ids)
-      ids.delete(id)
-      if (ids.size >= decodersMax) ids.delete(ids.keys().next().value as number)
-      ids.set(id, decoder)
-      return decoder
-    } finally {
-      loading.delete(slot)
-    }
+  constructor(load: (key: K, input: I) => Promise<V>, max = Number.POSITIVE_INFINITY) {
+    this.#load = load
+    this.#max = max
   }
-  return {
-    get: (name: string, id: number): Decoder | undefined => known.get(name)?.get(id),
-    load(name: string, schema: OwnSchema, id: number): Promise<Decoder> {
-      const slot = `${name}/${id}`
-      const promise = loading.get(slot) ?? load(name, schema, id, slot)
-      loading.set(slot, promise)
-      return promise
-    },
+
+  get(key: K, input: I): V | Promise<V> {
+    const value = this.#values.get(key) ?? this.#loading.get(key)
+    if (value !== undefined) return value
+    const loading = this.#keep(key, input)
+    this.#loading.set(key, loading)
+    return loading
+  }
+
+  async #keep(key: K, input: I): Promise<V> {
+    try {
+      const value = await this.#load(key, input)
+      if (this.#values.size >= this.#max) this.#values.delete(this.#values.keys().next().value as K)
+      this.#values.set(key, value)
+      return value
+    } finally {
+      this.#loading.delete(key)
+    }
   }
 }
 
@@ -190,4 +176,76 @@ class RecordMessage<V> implements Message<V> {
   get headers(): Record<string, string> {
     return this.#record.headers
   }
+}
+
+/** Reads the values that were written under one schema. */
+interface ValueReader {
+  type: avro.Type
+  /** Undefined where the writer's schema is the reader's own. */
+  resolver: ReturnType<avro.Type['createResolver']> | undefined
+  checkCounts: CountCheck | undefined
+}
+
+const headerBytes = 5
+/** Values up to this size are encoded into one buffer that is used again. */
+const slabBytes = 64 * 1024
+const slab = Buffer.allocUnsafe(slabBytes)
+/** Values from this size on have memory of their own, which can be given back; smaller ones share some with others. */
+const ownBytesMin = 4_096
+
+/** The Avro type of a schema text. Every reader and writer of the platform parses schemas with it. */
+export function parseAvro(text: string): avro.Type {
+  return avro.Type.forSchema(JSON.parse(text) as avro.Schema, { omitRecordMethods: true })
+}
+
+/** Throws an Error that names the field which does not fit the schema. */
+export function writeValue(type: avro.Type, id: number, value: unknown): Buffer {
+  const end = type.encode(value, slab, headerBytes)
+  if (end >= 0) {
+    writeHeader(slab, id)
+    const value = end < ownBytesMin ? Buffer.allocUnsafe(end) : Buffer.allocUnsafeSlow(end)
+    slab.copy(value, 0, 0, end)
+    return value
+  }
+  // The slab was too small; the negative end says by how many bytes.
+  const exact = Buffer.allocUnsafe(slab.length - end)
+  type.encode(value, exact, headerBytes)
+  writeHeader(exact, id)
+  return exact
+}
+
+/** Throws an Error that says why the bytes are not in the wire format. */
+function schemaIdOf(value: Buffer): number {
+  if (value.length < headerBytes) {
+    throw new Error(`The value has ${value.length} bytes: too short for the wire format`)
+  }
+  if (value[0] !== 0)
+    throw new Error(`The value begins with byte ${value[0]}, not with 0: not the wire format`)
+  return value.readInt32BE(1)
+}
+
+/** Throws an Error when values that `writer` wrote cannot be read as `reader`. */
+function createValueReader(reader: avro.Type, writer: avro.Type): ValueReader {
+  return {
+    type: reader,
+    // Equal but for spacing, docs and defaults: the bytes are the same, and are read faster without a resolver.
+    resolver: reader.equals(writer) ? undefined : reader.createResolver(writer),
+    checkCounts: countCheckOf(writer),
+  }
+}
+
+/** Throws an Error for bodies that are damaged, cut short or followed by further bytes. */
+function readValue({ type, resolver, checkCounts }: ValueReader, value: Buffer): unknown {
+  checkCounts?.(value, headerBytes)
+  const { value: decoded, offset } = type.decode(value, headerBytes, resolver)
+  if (offset < 0) throw new Error('The value cannot be decoded: it is cut short')
+  if (offset !== value.length) {
+    throw new Error(`The value cannot be decoded: ${value.length - offset} bytes follow its end`)
+  }
+  return decoded
+}
+
+function writeHeader(buffer: Buffer, id: number): void {
+  buffer[0] = 0
+  buffer.writeInt32BE(id, 1)
 }

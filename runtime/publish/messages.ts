@@ -82,8 +82,6 @@ export interface Publisher {
    * (`Log.fencedWriter`). Throws AppError `log_unavailable`.
    */
   fenced(name: string): Promise<FencedPublisher>
-  /** Number of partitions of a topic now. */
-  partitions(topic: Topic): number
   /** Where a topic lives now: its physical name, epoch and partitions. */
   locationOf(topic: Topic): TopicLocation
 }

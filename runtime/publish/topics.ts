@@ -9,7 +9,7 @@ import { AppError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import { catalog } from '#topics/catalog.ts'
 import { deadLetterSuffix } from '#topics/dead-letters.ts'
 import type { Topic } from '#topics/topic.ts'
-import { addPartitions, locationOf, type TopicRow } from './added-partitions.ts'
+import { addPartitions, locationOf, readRow, type TopicRow } from './added-partitions.ts'
 import type { TopicLocation } from './messages.ts'
 
 const mebibyte = 1024 * 1024
@@ -112,14 +112,6 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<Topi
 function isBeingGrown(topic: Topic, row: TopicRow, actual: TopicSpec | null): boolean {
   if (!topic.owned || actual === null) return false
   return actual.partitions > row.partitions && actual.partitions % topic.partitions === 0
-}
-
-async function readRow(executor: SqlExecutor, name: string): Promise<TopicRow | undefined> {
-  const { rows } = await executor.query<TopicRow>(
-    'select physical_name, epoch, partitions from platform.topics where name = $1',
-    [name],
-  )
-  return rows[0]
 }
 
 /** The topic's row, locked; `made` when this transaction wrote it. */

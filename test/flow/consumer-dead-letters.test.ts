@@ -7,10 +7,10 @@ import {
   type DeadLetterName,
   type DeadLetterParts,
   listDeadLetters,
+  park,
   readDeadLetter,
   removeDeadLetters,
 } from '#runtime/consume/dead-letters.ts'
-import { park } from '#runtime/consume/parking.ts'
 import { createHarness, testTopic } from '#test/support/consumer-harness.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'

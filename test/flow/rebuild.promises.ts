@@ -176,7 +176,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
 
       const second = await start(env, { mirror: true })
       const { client, platform } = second
-      expect(platform.publisher.partitions(vectorsCommands)).toBe(20)
+      expect(platform.publisher.locationOf(vectorsCommands).partitions).toBe(20)
       await client.waitFor(await client.upsert('posts', pointsOf(100, 40)))
       expect(await client.count('posts')).toBe(99)
       await expect(client.operation(old.operation_id)).rejects.toMatchObject({ status: 404 })

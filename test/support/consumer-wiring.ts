@@ -96,7 +96,6 @@ export function testPublisher(eventLog: EventLog, partitions: number): Publisher
       batch: batch as unknown as Publisher['batch'],
       close: async () => {},
     }),
-    partitions: () => partitions,
     locationOf: (topic) => ({ physicalName: topic.name, epoch: 1, partitions }),
   }
 }

@@ -2,7 +2,7 @@
 
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import { createOutboxBell } from '#runtime/publish/wake-outbox.ts'
+import { createOutboxBell } from '#runtime/notices.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
 import { createCallerStreams } from '#services/access/limits/caller-streams.ts'

@@ -6,7 +6,7 @@ import { AppError, describeError, isFenced, isUnavailable } from '#lib/errors.ts
 import { type BatchOutcome, done, split, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consume/consumer.ts'
 import { headerNames, type Message, type OutgoingMessage } from '#runtime/publish/messages.ts'
-import type { PartitionWriters } from '#runtime/publish/partition-writers.ts'
+import type { PartitionWriters } from '#runtime/publish/publisher.ts'
 import type { HubRecord, VectorUpsert } from '#schemas/types.ts'
 import { hubNoteId } from '#services/access/audit/note-ids.ts'
 import { vectorsCommands } from '#topics/catalog.ts'

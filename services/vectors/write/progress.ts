@@ -109,7 +109,7 @@ export async function publishProgress(
   messages: { key: VectorsProgress; value: VectorsProgress | null }[],
 ): Promise<void> {
   const route = Buffer.from(`${of.index.name}/${of.generation}`)
-  const partition = partitionOf(route, publisher.partitions(vectorsProgress))
+  const partition = partitionOf(route, publisher.locationOf(vectorsProgress).partitions)
   await publisher.publish(vectorsProgress, messages, { partition })
 }
 

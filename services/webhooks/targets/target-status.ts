@@ -3,7 +3,7 @@
 import type { Groups, Log, StoredRecord } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { decodeMetadata } from '#runtime/consume/metadata.ts'
-import { readFirst } from '#runtime/follow/read-first.ts'
+import { readFirst } from '#runtime/follow/read-records.ts'
 import type { Codec, Message, TopicLocation } from '#runtime/publish/messages.ts'
 import type { Schemas, WebhookAttempt, WebhookDelivery } from '#schemas/types.ts'
 import { webhooksAttempts, webhooksDeliveries } from '#topics/catalog.ts'

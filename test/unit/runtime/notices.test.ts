@@ -2,7 +2,7 @@
 
 import { expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { hearNotices, noticeOn } from '#runtime/notices.ts'
+import { createOutboxBell, hearNotices, noticeOn } from '#runtime/notices.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { openEmptyRelational, silentLog } from '#test/support/relational.ts'
 
@@ -43,4 +43,43 @@ test('a database that is away is asked again until it listens; what was missed m
   await eventually('it listens', () => heard === 1)
   expect(tries).toBe(3)
   await notices.close()
+})
+
+function openBell({ failing = false } = {}) {
+  const state = { sent: 0, failing }
+  const bell = createOutboxBell({
+    log: silentLog,
+    relational: {
+      async query<Row>() {
+        state.sent += 1
+        if (state.failing) throw new Error('away')
+        return { rows: [] as Row[], rowCount: 0 }
+      },
+    },
+  })
+  return { bell, state }
+}
+
+test('the first is sent at once, and many become a few', async () => {
+  const { bell, state } = openBell()
+  for (let n = 0; n < 100; n++) bell.ring()
+  expect(state.sent).toBe(1)
+  const until = performance.now() + 100
+  while (performance.now() < until) {
+    bell.ring()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await bell.close()
+  expect(state.sent).toBeGreaterThan(2)
+  expect(state.sent).toBeLessThanOrEqual(14)
+})
+
+test('a database that is away stops nothing', async () => {
+  const { bell, state } = openBell({ failing: true })
+  bell.ring()
+  await eventually('the first', async () => state.sent === 1 || undefined)
+  state.failing = false
+  bell.ring()
+  await eventually('the second', () => state.sent === 2)
+  await bell.close()
 })

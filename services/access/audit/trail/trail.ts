@@ -44,7 +44,7 @@ export interface AuditTrail extends Closeable {
 }
 
 interface AuditTrailParts {
-  publisher: Pick<Publisher, 'publish' | 'partitions'>
+  publisher: Pick<Publisher, 'publish' | 'locationOf'>
   /** Called when a record is given up. */
   onLost(error: unknown): void
   now?(): number
@@ -185,7 +185,7 @@ function createBegunPublisher(publisher: AuditTrailParts['publisher'], now: () =
     return from[Math.floor(Math.random() * from.length)] ?? own
   }
   return async function publishBegun(event: AuditEvent, headers: Record<string, string>): Promise<number> {
-    const partitions = publisher.partitions(auditEvents)
+    const partitions = publisher.locationOf(auditEvents).partitions
     const own = partitionOf(Buffer.from(event.agent_id), partitions)
     if (!isAvoided(own)) {
       try {

@@ -3,8 +3,14 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Bookkeeping, bookkeepingOf, EventIdRing, shareOf } from '#runtime/consume/event-ids.ts'
-import { bookkeepingBytesMax, heldBytesMax, ringIdsMax, ringIdsMin } from '#runtime/consume/limits.ts'
-import { Window, windowBytes } from '#runtime/consume/window.ts'
+import {
+  bookkeepingBytesMax,
+  heldBytesMax,
+  ringIdsMax,
+  ringIdsMin,
+  windowBytes,
+} from '#runtime/consume/limits.ts'
+import { Window } from '#runtime/consume/window.ts'
 
 const mebibyte = 2 ** 20
 const idOf = (partition: number, n: number) => Buffer.from(`${partition}-${n}`)

@@ -3,7 +3,7 @@
 import type avro from 'avsc'
 import { expect, test } from 'vitest'
 import { countCheckOf } from '#runtime/publish/block-counts.ts'
-import { parseAvro } from '#runtime/publish/wire-format.ts'
+import { parseAvro } from '#runtime/publish/codec.ts'
 
 /** Every kind of type, with maps and arrays in records, unions and each other. */
 const everything = parseAvro(

@@ -5,9 +5,9 @@ import type { EventLog, NewRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { createCodec } from '#runtime/publish/codec.ts'
-import { headerNames, type TopicLocation } from '#runtime/publish/messages.ts'
-import { createPublisher } from '#runtime/publish/publisher.ts'
-import { vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
+import { type FencedPublisher, headerNames, type TopicLocation } from '#runtime/publish/messages.ts'
+import { createPartitionWriters, createPublisher } from '#runtime/publish/publisher.ts'
+import { adminAudit, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
 import { createMemoryLog } from '../../../support/memory-log.ts'
 import { createMemoryRegistry } from '../../../support/memory-registry.ts'
 
@@ -133,7 +133,7 @@ test('locations of topics may change while running; a topic without one is named
     producerName: 'tester',
   })
   const progress = vectorsProgress
-  expect(publisher.partitions(progress)).toBe(12)
+  expect(publisher.locationOf(progress).partitions).toBe(12)
   moving.set('vectors.progress', { physicalName: 'vectors.progress.e2', epoch: 2, partitions: 24 })
   expect(publisher.locationOf(progress)).toEqual({
     physicalName: 'vectors.progress.e2',
@@ -141,7 +141,7 @@ test('locations of topics may change while running; a topic without one is named
     partitions: 24,
   })
   moving.delete('vectors.progress')
-  expect(() => publisher.partitions(progress)).toThrow(/vectors\.progress/)
+  expect(() => publisher.locationOf(progress)).toThrow(/vectors\.progress/)
 })
 
 test('nothing to publish is no call', async () => {
@@ -218,4 +218,46 @@ test('bytes that the log has taken are given back; those of a batch that failed 
   faulty = undefined
   await batch.publish()
   expect(taken.flatMap(({ records }) => records).every(({ value }) => value!.length === 0)).toBe(true)
+})
+
+/** A log of writer names: the newest holder of each may publish. */
+function open() {
+  const holders = new Map<string, number>()
+  const closed: string[] = []
+  const publisher = {
+    async fenced(name: string): Promise<FencedPublisher> {
+      const holder = (holders.get(name) ?? 0) + 1
+      holders.set(name, holder)
+      return {
+        async publish() {
+          if (holders.get(name) !== holder) throw new AppError('fenced', 'Another one has the name.')
+          return []
+        },
+        batch: () => {
+          throw new Error('not used')
+        },
+        close: async () => void closed.push(`${name} ${holder}`),
+      }
+    },
+  }
+  return { publisher, closed, writers: createPartitionWriters(publisher, 'worker') }
+}
+
+test('each partition has a name of its own, and one that was not gained has none', async () => {
+  const { writers, closed } = open()
+  await writers.takeOver([{ partition: 0 }, { partition: 3 }])
+  await writers.of(0).publish(adminAudit, [])
+  await writers.of(3).publish(adminAudit, [])
+  expect(() => writers.of(1)).toThrow('partition 1')
+  await writers.close()
+  expect(closed.toSorted()).toEqual(['worker-0 1', 'worker-3 1'])
+})
+
+test('a publish that is fenced off fails, and the next one has the name again', async () => {
+  const { writers, publisher, closed } = open()
+  await writers.takeOver([{ partition: 0 }])
+  await publisher.fenced('worker-0')
+  await expect(writers.of(0).publish(adminAudit, [])).rejects.toMatchObject({ code: 'fenced' })
+  expect(closed).toEqual(['worker-0 1'])
+  await writers.of(0).publish(adminAudit, [])
 })

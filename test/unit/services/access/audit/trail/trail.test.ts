@@ -25,7 +25,7 @@ function trailOver(away: (partition: number | undefined) => boolean = () => fals
   const tries: (number | undefined)[] = []
   const trail: AuditTrail = createAuditTrail({
     publisher: {
-      partitions: () => partitions,
+      locationOf: ({ name }) => ({ physicalName: name, epoch: 1, partitions }),
       publish: (async (
         _topic: unknown,
         messages: { value: AuditEvent; eventId: string }[],
