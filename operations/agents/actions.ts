@@ -4,8 +4,8 @@ import { Type } from 'typebox'
 import { deleteAgent, listAgents, showAgent, updateAgent } from '#services/access/agents/agents.ts'
 import { createRecentOperations } from '#services/access/audit/trail/recent-operations.ts'
 import { readSessions } from '#services/access/gateway-keys/sessions.ts'
-import { readUsedToday } from '#services/access/limits/shared-rows.ts'
-import { limitsOf } from '#services/access/limits/tiers.ts'
+import { limitsOf } from '#services/access/limits/lease-rule.ts'
+import { limitRowsOf } from '#services/access/limits/limit-rows.ts'
 import { type Action, defineAction, tableOf } from '../action.ts'
 import type { ChangeContext } from '../change.ts'
 import { orNull, time } from '../shapes.ts'
@@ -109,7 +109,7 @@ export const showAgentAction = defineAction({
     const [sessions, operations, used] = await Promise.all([
       readSessions(relational, found.uid),
       createRecentOperations(platform).of(found),
-      readUsedToday(relational, found.uid),
+      limitRowsOf(relational).usedToday(found.uid),
     ])
     const { day, rate, slots } = limitsOf(found)
     return {

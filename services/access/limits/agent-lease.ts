@@ -1,21 +1,19 @@
 /**
- * What this gateway holds of one agent's limits: permits of the rate, a part of the day, slots. Times in ms come from
- * the caller; nothing here waits. What an answer grants runs out counted from the moment its ask was sent, so that it is
- * never used here after it counts as free in the shared row.
+ * The lease of one agent that this gateway holds: operations that may begin, which cover the rate and the day, and slots.
+ * Times in ms come from the caller; nothing here waits. What an answer grants runs out counted from the moment its ask was
+ * sent, so that it is never used here after it counts as free in the shared row.
  */
 
-import { type LeaseAnswer, type LeaseAsk, permitLifeMs, rateWindowMs, slotUseMs } from './lease-rule.ts'
-import { type AgentLimits, sameLimits } from './tiers.ts'
-
-/** The limits by the names of their policies. */
-export type Limit = 'day' | 'second' | 'concurrent'
-
-export interface Wanted {
-  /** Requests that wait for permits. */
-  waiting: number
-  /** Keep nothing but the slots in use. */
-  giveBack?: boolean
-}
+import {
+  type AgentLimits,
+  type LeaseAnswer,
+  type LeaseAsk,
+  type Limit,
+  leaseLifeMs,
+  rateWindowMs,
+  sameLimits,
+  slotUseMs,
+} from './lease-rule.ts'
 
 export interface Running {
   begunAt: number
@@ -24,16 +22,17 @@ export interface Running {
 export interface AgentLease {
   /** Limits as they are now. True on a change: nothing that was held under the old ones is used any more. */
   setLimits(limits: AgentLimits): boolean
-  limits(): AgentLimits
-  /** What one more operation would lack now. */
-  lacking(nowMs: number): readonly Limit[]
-  /** Counts an operation that begins; only where nothing is lacking. */
+  /** Whether one more operation would lack this now. */
+  lacks(limit: Limit, nowMs: number): boolean
+  mayBegin(nowMs: number): boolean
+  /** Counts an operation that begins; only where it may. */
   begin(nowMs: number): Running
   /** Frees its slot. Once for each. */
-  end(operation: Running, nowMs: number): void
+  end(operation: Running): void
   /** True when more should be leased before it is lacking. */
   isLow(nowMs: number): boolean
-  ask(wanted: Wanted, nowMs: number): LeaseAsk
+  /** `waiting` requests want to begin. `giveBack`: keep nothing but the slots in use. */
+  ask(waiting: number, giveBack: boolean, nowMs: number): LeaseAsk
   /** The answer to an ask that was made at `sentAt`. */
   answered(ask: LeaseAsk, answer: LeaseAnswer, sentAt: number): void
   /** The ask failed, or may have failed: what it reported is reported again. */
@@ -42,44 +41,47 @@ export interface AgentLease {
   holdsUnused(): boolean
   busy(): number
   lastUsedAt(): number
-  /** Permits or slots run out within `withinMs` unless they are renewed. */
+  /** What is held runs out within `withinMs` unless it is renewed. */
   runsOut(nowMs: number, withinMs: number): boolean
   /** Operations of the day that are left for all, as far as it is known here; null: no limit. */
   dayRest(): number | null
   dayLeftMs(nowMs: number): number
-  /** Of this instance and not reported yet. */
+  /** Operations of the day that began here and are not reported yet. */
   dayUnreported(): number
-  typicalMs(): number
   /** Beginning of the operation that has run longest, if any runs. */
   oldest(): number | undefined
 }
 
-/** The share of the rate that is leased at once. */
-const rateShare = 1 / 5
-/** Slots beyond the most that were in use within this time are given back. */
-const peakWindowMs = 200
-const [dayLimit, rateLimit, slotLimit] = ['day', 'second', 'concurrent'] as const
-const nothing: readonly Limit[] = []
-
 export function createAgentLease(key: string, instance: string, given: AgentLimits): AgentLease {
   let limits = given
   let seq = 0
-  const rate = createPermits()
-  const day = createDayPart()
-  const slots = createSlots()
+  /** Operations that may begin; `chunk` of them came last. */
+  const operations = { held: 0, chunk: 0, until: 0 }
+  /** `most` were in use at once since the last ask. */
+  const slots = { held: 0, most: 0, until: 0 }
+  /** By the last answer `used` began at all gateways; `own` of them here. */
+  const known = { used: 0, own: 0 }
+  const day = { name: null as string | null, leased: 0, used: 0, until: 0 }
+  /** When operations began that the shared row does not know yet. */
+  let began: number[] = []
+  const running = new Set<Running>()
   let lastUsedAt = 0
-  let typicalMs = 50
   /** An ask failed: what the shared row says of this instance is not known. */
   let unknown = false
-  const running = new Set<Running>()
 
-  const chunk = () => Math.max(1, Math.ceil((limits.rate ?? 0) * rateShare))
+  const counts = () => limits.rate !== null || limits.day !== null
+  const dayUnreported = () => day.used - known.own
   /** What is not kept leaves at once: it must not be used while the ask that gives it back is under way. */
   function giveUp(): void {
-    rate.held = 0
-    day.giveUp()
-    slots.held = Math.min(slots.held, slots.busy)
+    operations.held = 0
+    day.leased = day.used
+    slots.held = Math.min(slots.held, running.size)
   }
+  function lacks(limit: Limit, nowMs: number): boolean {
+    if (limit !== 'concurrent') return counts() && (operations.held < 1 || operations.until <= nowMs)
+    return limits.slots !== null && (running.size >= slots.held || slots.until <= nowMs)
+  }
+  const isLow = () => counts() && operations.held <= operations.chunk / 2
 
   return {
     setLimits(next) {
@@ -88,181 +90,75 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
       giveUp()
       return true
     },
-    limits: () => limits,
-    lacking(nowMs) {
-      const noDay = limits.day !== null && (day.held < 1 || day.until <= nowMs)
-      const noRate = limits.rate !== null && (rate.held < 1 || rate.until <= nowMs)
-      const noSlot = limits.slots !== null && (slots.busy >= slots.held || slots.until <= nowMs)
-      if (!noDay && !noRate && !noSlot) return nothing
-      return [...(noDay ? [dayLimit] : []), ...(noRate ? [rateLimit] : []), ...(noSlot ? [slotLimit] : [])]
-    },
+    lacks,
+    mayBegin: (nowMs) => !lacks('second', nowMs) && !lacks('concurrent', nowMs),
     begin(nowMs) {
       lastUsedAt = nowMs
-      if (limits.rate !== null) rate.use(nowMs)
-      if (limits.day !== null) day.use()
-      slots.take(nowMs)
+      if (counts()) operations.held -= 1
+      if (limits.rate !== null) began.push(nowMs)
+      if (limits.day !== null) day.used += 1
       const operation = { begunAt: nowMs }
       running.add(operation)
+      slots.most = Math.max(slots.most, running.size)
       return operation
     },
-    end(operation, nowMs) {
-      slots.free(nowMs)
+    end(operation) {
       running.delete(operation)
-      typicalMs += (nowMs - operation.begunAt - typicalMs) / 8
     },
-    isLow(nowMs) {
-      const lowRate = limits.rate !== null && rate.held <= chunk() / 2
-      return (
-        lowRate || (limits.day !== null && day.isLow()) || (limits.slots !== null && slots.until <= nowMs)
-      )
-    },
-    ask({ waiting, giveBack = false }, nowMs) {
-      if (rate.until <= nowMs) rate.held = 0
-      if (day.until <= nowMs) day.giveUp()
+    isLow: (nowMs) => isLow() || (limits.slots !== null && slots.until <= nowMs),
+    ask(waiting, giveBack, nowMs) {
+      if (operations.until <= nowMs) operations.held = 0
       if (giveBack) giveUp()
-      const keptSlots = slots.kept(nowMs)
-      if (limits.slots !== null) slots.held = Math.min(slots.held, keptSlots)
+      slots.held = Math.max(running.size, Math.min(slots.held, slots.most))
+      slots.most = running.size
       seq += 1
-      const ahead = !giveBack && rate.held <= chunk() / 2 ? chunk() : 0
-      const dayAhead = !giveBack && day.isLow() ? 1 : 0
+      const reported = began
+      began = []
       return {
         ...{ key, instance, seq, limits },
-        beganAgoMs: rate.report().map((at) => nowMs - at),
-        rateHeld: rate.held,
-        rateWanted: limits.rate === null ? 0 : Math.max(ahead, waiting - rate.held),
+        beganAgoMs: reported.map((at) => nowMs - at),
+        held: operations.held,
+        wanted: counts() ? Math.max(waiting - operations.held, !giveBack && isLow() ? 1 : 0) : 0,
         ...{ day: day.name, dayLeased: day.leased, dayUsed: day.used },
-        dayWanted: limits.day === null ? 0 : Math.max(dayAhead, waiting - day.held),
-        busy: slots.busy,
-        slotsWanted: Math.max(keptSlots, slots.busy + waiting),
+        busy: running.size,
+        slotsWanted: Math.max(slots.held, running.size + waiting),
       }
     },
     answered(ask, answer, sentAt) {
       unknown = false
-      rate.until = sentAt + permitLifeMs
-      slots.until = sentAt + slotUseMs
-      day.answered(ask, answer, sentAt)
-      // What was leased under limits of before is left: the next ask does not claim it.
-      if (ask.limits !== limits) return
-      rate.held += answer.rate
-      day.grant(answer.dayGranted)
-      slots.held = answer.slots
-    },
-    failed(ask, sentAt) {
-      unknown = true
-      rate.reportAgain(ask, sentAt)
-    },
-    holdsUnused: () =>
-      unknown || rate.held > 0 || day.held > 0 || slots.held > slots.busy || rate.unreported() > 0,
-    busy: () => slots.busy,
-    lastUsedAt: () => lastUsedAt,
-    runsOut(nowMs, withinMs) {
-      const slotsToo = slots.held > 0 && slots.until - nowMs < withinMs + slotUseMs - permitLifeMs
-      return slotsToo || (rate.held > 0 && rate.until - nowMs < withinMs)
-    },
-    dayRest: () => (limits.day === null ? null : Math.max(0, limits.day - day.usedByAll())),
-    dayLeftMs: (nowMs) => Math.max(0, day.until - nowMs),
-    dayUnreported: () => day.unreported(),
-    typicalMs: () => typicalMs,
-    oldest: () => running.values().next().value?.begunAt,
-  }
-}
-
-/** Permits to begin, and when operations began that the shared row does not know yet. */
-function createPermits() {
-  let began: number[] = []
-  return {
-    held: 0,
-    until: 0,
-    use(nowMs: number) {
-      this.held -= 1
-      began.push(nowMs)
-    },
-    unreported: () => began.length,
-    report() {
-      const reported = began
-      began = []
-      return reported
-    },
-    reportAgain({ beganAgoMs }: LeaseAsk, sentAt: number) {
-      const times = beganAgoMs.map((ago) => sentAt - ago).filter((at) => at > sentAt - rateWindowMs)
-      began = [...times, ...began]
-    },
-  }
-}
-
-/** The part of the day's quota. */
-function createDayPart() {
-  /** What the last answer said that all began, and how many of those were this instance's. */
-  const known = { used: 0, own: 0 }
-  let chunk = 0
-  return {
-    /** The UTC day of the figures; null before the first answer. */
-    name: null as string | null,
-    held: 0,
-    leased: 0,
-    used: 0,
-    until: 0,
-    use() {
-      this.held -= 1
-      this.used += 1
-    },
-    giveUp() {
-      this.leased -= this.held
-      this.held = 0
-    },
-    isLow() {
-      return this.held <= chunk / 2
-    },
-    answered(ask: LeaseAsk, answer: LeaseAnswer, sentAt: number) {
-      this.until = sentAt + answer.dayLeftMs
-      if (answer.day !== this.name) {
-        this.name = answer.day
-        this.held = this.leased = this.used = 0
-      }
+      if (answer.day !== day.name) Object.assign(day, { name: answer.day, leased: 0, used: 0 })
+      day.until = sentAt + answer.dayLeftMs
       known.used = answer.dayUsed
       known.own = answer.day === ask.day ? ask.dayUsed : 0
+      // What was leased under limits of before is left: the next ask does not claim it.
+      if (ask.limits !== limits) return
+      const lifeMs = limits.day === null ? leaseLifeMs : Math.min(leaseLifeMs, answer.dayLeftMs)
+      operations.until = sentAt + lifeMs
+      operations.held += answer.granted
+      if (answer.granted > 0) operations.chunk = answer.granted
+      day.leased = answer.dayLeased
+      slots.held = answer.slots
+      slots.until = sentAt + slotUseMs
     },
-    grant(count: number) {
-      this.held += count
-      this.leased += count
-      if (count > 0) chunk = this.held
+    failed({ beganAgoMs }, sentAt) {
+      unknown = true
+      began = [...beganAgoMs.map((ago) => sentAt - ago).filter((at) => at > sentAt - rateWindowMs), ...began]
     },
-    usedByAll() {
-      return known.used + this.unreported()
+    holdsUnused: () =>
+      unknown ||
+      operations.held > 0 ||
+      day.leased > day.used ||
+      slots.held > running.size ||
+      began.length > 0,
+    busy: () => running.size,
+    lastUsedAt: () => lastUsedAt,
+    runsOut(nowMs, withinMs) {
+      const slotsToo = slots.held > 0 && slots.until - nowMs < withinMs + slotUseMs - leaseLifeMs
+      return slotsToo || (operations.held > 0 && operations.until - nowMs < withinMs)
     },
-    unreported() {
-      return this.used - known.own
-    },
-  }
-}
-
-/** Slots, and how many of them were in use at once lately. */
-function createSlots() {
-  const peak = { now: 0, before: 0, since: 0 }
-  return {
-    held: 0,
-    busy: 0,
-    until: 0,
-    take(nowMs: number) {
-      this.busy += 1
-      this.notePeak(nowMs)
-    },
-    free(nowMs: number) {
-      this.notePeak(nowMs)
-      this.busy -= 1
-    },
-    /** How many are worth keeping. */
-    kept(nowMs: number) {
-      this.notePeak(nowMs)
-      return Math.max(this.busy, Math.min(this.held, Math.max(peak.now, peak.before)))
-    },
-    notePeak(nowMs: number) {
-      if (nowMs - peak.since >= peakWindowMs) {
-        peak.before = nowMs - peak.since >= 2 * peakWindowMs ? this.busy : peak.now
-        peak.now = this.busy
-        peak.since = nowMs
-      }
-      peak.now = Math.max(peak.now, this.busy)
-    },
+    dayRest: () => (limits.day === null ? null : Math.max(0, limits.day - known.used - dayUnreported())),
+    dayLeftMs: (nowMs) => Math.max(0, day.until - nowMs),
+    dayUnreported,
+    oldest: () => running.values().next().value?.begunAt,
   }
 }

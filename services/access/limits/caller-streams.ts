@@ -2,6 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
+import { budgets } from '#lib/budgets.ts'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type EventStream, type EventStreamOptions, openEventStream } from '#runtime/http/event-stream.ts'
@@ -9,7 +10,6 @@ import { publicError } from '#runtime/http/problem.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 import type { Tokens } from '#services/access/tokens/tokens.ts'
 import { endOperation } from './limit-rate.ts'
-import { createStreamPlaces, type StreamPlace, type StreamPlaces } from './stream-places.ts'
 
 export interface CallerStreamOptions extends EventStreamOptions {
   /** One that was taken before; the stream gives it back. */
@@ -105,4 +105,60 @@ function endOf({ tokenExpiresAt = Number.POSITIVE_INFINITY }: Caller): ErrorCode
 
 function endWith(stream: Pick<EventStream, 'end'>, code: ErrorCode): void {
   stream.end({ event: 'end', data: { code } })
+}
+
+/** Nobody knows when a stream ends: a place may be free after this long. */
+const retryAfterS = 5
+
+/** A place that is held until it is given back. */
+export interface StreamPlace {
+  /** Only the first call counts. */
+  release(): void
+}
+
+export interface StreamPlaces {
+  /** Throws AppError `too_many_streams` when the caller, or the instance, has no place left. */
+  take(callerUid: string): StreamPlace
+  /** Places that are taken. */
+  taken(): number
+}
+
+export function createStreamPlaces({
+  callerMax = budgets.streams.callerMax,
+  instanceMax = budgets.streams.interfaceMax,
+}: {
+  callerMax?: number
+  instanceMax?: number
+} = {}): StreamPlaces {
+  // No more entries than places.
+  const byCaller = new Map<string, number>()
+  let taken = 0
+
+  return {
+    taken: () => taken,
+    take(callerUid) {
+      const own = byCaller.get(callerUid) ?? 0
+      if (own >= callerMax) {
+        throw tooMany(`At most ${callerMax} streams of one caller are open at once: close one.`)
+      }
+      if (taken >= instanceMax) throw tooMany(`This instance has ${instanceMax} open streams already.`)
+      byCaller.set(callerUid, own + 1)
+      taken += 1
+      let held = true
+      return {
+        release() {
+          if (!held) return
+          held = false
+          taken -= 1
+          const left = byCaller.get(callerUid)! - 1
+          if (left === 0) byCaller.delete(callerUid)
+          else byCaller.set(callerUid, left)
+        },
+      }
+    },
+  }
+}
+
+function tooMany(message: string): AppError {
+  return new AppError('too_many_streams', message, { retryAfter: retryAfterS })
 }

@@ -1,18 +1,59 @@
 /**
- * The rule of the agents' limits, as arithmetic on one agent's row: what a gateway that reports what it did may lease
+ * The agents' limits and their rule, as arithmetic on one agent's row: what a gateway that reports what it did may lease
  * further. Where rows are kept is not its business (limit-rows.ts).
  *
- * A gateway leases permits to begin operations, a part of the day's quota and concurrency slots, and decides on those
- * alone. An operation counts for one second from its beginning. A permit that is leased and not used counts until it is
- * given back or runs out, and one that ran out unreported counts as used at that moment: so no second of any gateway
- * holds more than the limit, whichever process dies.
+ * One lease covers all three limits: operations that may begin, each of which the rate and the day have room for, and
+ * slots. A gateway decides on it alone. An operation counts for one second from its beginning. One that is leased and not
+ * begun counts until it is given back or runs out, and one that ran out unreported counts as begun at that moment: so no
+ * second of any gateway holds more than the limit, whichever process dies.
  */
 
 import { windowWaitMs } from '#lib/sliding-window.ts'
-import type { AgentLimits } from './tiers.ts'
+import type { Tier } from '#services/access/agents/agents.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
 
-/** A permit to begin an operation runs out after this time: with the second that it counts, under two seconds. */
-export const permitLifeMs = 800
+/** What an agent may do. null is unlimited. */
+export interface AgentLimits {
+  /** Operations a UTC day. */
+  day: number | null
+  /** Operations that begin within any one second. */
+  rate: number | null
+  /** Operations at once. */
+  slots: number | null
+}
+
+/** What an agent's limits are made of. */
+export type LimitFigure = 'tier' | 'quota' | 'burst' | 'concurrent'
+
+const tierLimits: Record<Tier, AgentLimits> = {
+  agent: { day: 10_000, rate: 50, slots: 5 },
+  'research-agent': { day: 50_000, rate: 200, slots: 20 },
+  'infra-architect': { day: null, rate: null, slots: null },
+}
+
+/** An agent's own figures win over its tier's. `daily` false: where the day's quota does not count. */
+export function limitsOf(caller: Pick<Caller, LimitFigure>, daily = true): AgentLimits {
+  const { day, rate, slots } = tierLimits[caller.tier]
+  return {
+    day: daily ? (caller.quota ?? day) : null,
+    rate: caller.burst ?? rate,
+    slots: caller.concurrent ?? slots,
+  }
+}
+
+export function isUnlimited({ day, rate, slots }: AgentLimits): boolean {
+  return day === null && rate === null && slots === null
+}
+
+export function sameLimits(a: AgentLimits, b: AgentLimits): boolean {
+  return a.day === b.day && a.rate === b.rate && a.slots === b.slots
+}
+
+/** The limits by the names of their policies. */
+export type Limit = 'day' | 'second' | 'concurrent'
+
+/** An operation that may begin runs out after this time: with the second that it counts, under two seconds. */
+export const leaseLifeMs = 800
 /** A gateway that cannot renew its slots begins nothing more in them after this time. */
 export const slotUseMs = 2_000
 /** Then they are free for others: what began in them may run for 3 s more while the shared rows cannot be had. */
@@ -20,11 +61,12 @@ const slotLifeMs = 5_000
 export const rateWindowMs = 1_000
 /** A holder that has been silent for this long is dead: what it held of the day counts as used. */
 export const holderSilentMsMax = 10_000
+/** The share of the rate that is leased at once. */
+const rateShare = 1 / 5
 /** The share of the day's rest that a gateway holds at most: one that is killed loses this much. */
 const dayShare = 0.01
 const dayChunkMax = 500
 const dayMs = 86_400_000
-const staleWaitMs = 50
 
 export interface LeaseAsk {
   /** The agent's uid. */
@@ -35,18 +77,16 @@ export interface LeaseAsk {
   limits: AgentLimits
   /** How many ms ago each operation began that was not reported before. */
   beganAgoMs: number[]
-  /** Permits that are kept, unused. */
-  rateHeld: number
-  /** Further ones that would be taken. 0: none, what is left out of `rateHeld` is given back. */
-  rateWanted: number
+  /** Operations that may still begin and are kept. What was held and is left out here is given back. */
+  held: number
+  /** At least this many further ones; 0: none. */
+  wanted: number
   /** The UTC day of the two that follow, as an answer named it. */
   day: string | null
   /** The day's operations that were leased to this instance and not given back, used or not. */
   dayLeased: number
   /** Those of them that began. */
   dayUsed: number
-  /** At least this many further ones; 0: none. */
-  dayWanted: number
   /** Slots in use, which cannot be given up. */
   busy: number
   /** All slots that would be held, those in use included. */
@@ -54,26 +94,30 @@ export interface LeaseAsk {
 }
 
 export interface LeaseAnswer {
-  /** Further permits. */
-  rate: number
-  /** ms after which one more operation may begin, when there was none. */
-  rateWaitMs: number
-  /** Further operations of the day. */
-  dayGranted: number
+  /** Further operations that may begin. */
+  granted: number
   day: string
   /** ms to the end of the UTC day. */
   dayLeftMs: number
+  /** As it is asked, with what was leased now. */
+  dayLeased: number
   /** Operations of the day that began, as far as it was reported; what a dead gateway held counts as begun. */
   dayUsed: number
   /** All slots now held. */
   slots: number
-  /** Other instances hold permits, operations of the day, slots unused, which may come back soon. */
-  rateElsewhere: boolean
-  dayElsewhere: boolean
-  slotsElsewhere: boolean
+  /** The limits that are used up, so that less was given than was wanted. */
+  met: MetLimit[]
 }
 
-/** What is known of one agent, whichever gateway reported it. */
+export interface MetLimit {
+  limit: Limit
+  /** ms after which one more operation may begin; 0 where nobody knows. */
+  waitMs: number
+  /** Other instances hold some of it unused, which may come back soon. */
+  elsewhere: boolean
+}
+
+/** What the instances share of one agent, whichever gateway reported it. */
 export interface LimitRow {
   /** When the operations of the last second began, in ms, rising. */
   began: number[]
@@ -84,7 +128,7 @@ export interface LimitRow {
   leased: number
 }
 
-/** What one instance holds. The names are those of the stored JSON. */
+/** What one instance holds. The names are those of the stored JSON, which earlier releases read, too. */
 export interface Holder {
   seq: number
   seen: number
@@ -113,47 +157,36 @@ export function usedOn(row: LimitRow, atMs: number): number {
   return living.reduce((sum, holder) => sum - unusedOf(holder), row.leased)
 }
 
-/** Changes `row` and returns what was leased. */
+/** Changes `row` and returns what was leased. Throws where a later ask of the instance was answered: nobody waits for this one. */
 export function leaseFrom(row: LimitRow, ask: LeaseAsk, atMs: number): LeaseAnswer {
-  if (ask.seq <= (row.holders.get(ask.instance)?.seq ?? 0)) return staleAnswer(row, ask, atMs)
+  if (ask.seq <= (row.holders.get(ask.instance)?.seq ?? 0)) throw new Error('a later ask was answered')
   expire(row, ask.instance, atMs)
-  const holder = holderOf(row, ask)
-  report(row, holder, ask, atMs)
-  const others = [...row.holders].filter(([name]) => name !== ask.instance).map(([, other]) => other)
-  const rate = leaseRate(row, holder, others, ask, atMs)
-  const dayGranted = leaseDay(row, holder, ask)
+  const holder = report(row, ask, atMs)
+  const others = [...row.holders.values()].filter((other) => other !== holder)
+  const dayLeftMs = dayMs - (atMs % dayMs)
+  const met: MetLimit[] = []
+  const dayRoom = roomInDay(row, holder, ask)
+  if (ask.wanted > 0 && dayRoom <= 0) {
+    met.push({ limit: 'day', waitMs: dayLeftMs, elsewhere: others.some((other) => unusedOf(other) > 0) })
+  }
+  const second = roomInSecond(row, holder, others, ask, atMs)
+  if (ask.wanted > 0 && second.room <= 0) {
+    met.push({ limit: 'second', waitMs: second.waitMs, elsewhere: others.some(({ rate }) => rate > 0) })
+  }
+  const aimed = ask.wanted === 0 ? 0 : Math.max(ask.wanted, chunkOf(ask))
+  const granted = Math.max(0, Math.min(aimed, dayRoom, second.room))
+  if (ask.limits.rate !== null) holder.rate += granted
   leaseSlots(holder, others, ask, atMs)
+  if (ask.limits.slots !== null && holder.slots < ask.slotsWanted) {
+    met.push({ limit: 'concurrent', waitMs: 0, elsewhere: others.some(({ slots, busy }) => slots > busy) })
+  }
   return {
-    ...rate,
-    dayGranted,
-    day: row.day,
-    dayLeftMs: dayMs - (atMs % dayMs),
-    dayUsed: usedOn(row, atMs),
-    slots: holder.slots,
-    rateElsewhere: others.some((other) => other.rate > 0),
-    dayElsewhere: others.some((other) => unusedOf(other) > 0),
-    slotsElsewhere: others.some((other) => other.slots > other.busy),
+    ...{ granted, day: row.day, dayLeftMs, dayLeased: holder.day_leased, dayUsed: usedOn(row, atMs) },
+    ...{ slots: holder.slots, met },
   }
 }
 
-/** A later ask of the instance was answered already: no request waits for this one any more. */
-function staleAnswer(row: LimitRow, ask: LeaseAsk, atMs: number): LeaseAnswer {
-  const day = utcDay(atMs)
-  return {
-    rate: 0,
-    rateWaitMs: staleWaitMs,
-    dayGranted: 0,
-    day,
-    dayLeftMs: 0,
-    dayUsed: row.day === day ? row.leased : 0,
-    slots: row.holders.get(ask.instance)?.slots ?? 0,
-    rateElsewhere: false,
-    dayElsewhere: false,
-    slotsElsewhere: false,
-  }
-}
-
-/** What ran out unreported counts as used when it ran out. The one who asks reports for itself. */
+/** What ran out unreported counts as begun when it ran out. The one who asks reports for itself. */
 function expire(row: LimitRow, asking: string, atMs: number): void {
   const today = utcDay(atMs)
   for (const [name, holder] of row.holders) {
@@ -172,51 +205,54 @@ function expire(row: LimitRow, asking: string, atMs: number): void {
   row.began = row.began.filter((at) => at > atMs - rateWindowMs)
 }
 
-function holderOf(row: LimitRow, ask: LeaseAsk): Holder {
-  const known = row.holders.get(ask.instance)
-  if (known) return known
-  // Of one that was forgotten, the day's lease is still counted as leased.
-  const day_leased = ask.day === row.day ? ask.dayLeased : 0
-  const nothing = { seq: 0, seen: 0, rate: 0, rate_until: 0, slots: 0, busy: 0, slots_until: 0, day_used: 0 }
-  const made = { ...nothing, day_leased }
-  row.holders.set(ask.instance, made)
-  return made
-}
-
-function report(row: LimitRow, holder: Holder, ask: LeaseAsk, atMs: number): void {
+/** The instance as it says that it is now. Of one that was forgotten, the day's lease is still counted as leased. */
+function report(row: LimitRow, ask: LeaseAsk, atMs: number): Holder {
   for (const ago of ask.beganAgoMs) if (ago < rateWindowMs) row.began.push(atMs - ago)
   row.began.sort((a, b) => a - b)
   const [day_leased, day_used] = ask.day === row.day ? [ask.dayLeased, ask.dayUsed] : [0, 0]
-  row.leased = Math.max(0, row.leased + day_leased - holder.day_leased)
-  Object.assign(holder, { seq: ask.seq, seen: atMs, day_leased, day_used, busy: ask.busy })
-  Object.assign(holder, { rate: ask.rateHeld, rate_until: atMs + permitLifeMs })
+  const known = row.holders.get(ask.instance)
+  if (known) row.leased = Math.max(0, row.leased + day_leased - known.day_leased)
+  const rate = ask.limits.rate === null ? 0 : ask.held
+  const holder: Holder = {
+    ...{ seq: ask.seq, seen: atMs, rate, rate_until: atMs + leaseLifeMs },
+    ...{ slots: known?.slots ?? 0, busy: ask.busy, slots_until: known?.slots_until ?? 0 },
+    ...{ day_leased, day_used },
+  }
+  row.holders.set(ask.instance, holder)
+  return holder
 }
 
-function leaseRate(row: LimitRow, holder: Holder, others: Holder[], ask: LeaseAsk, atMs: number) {
+/** What is leased ahead of what is asked for. */
+function chunkOf({ limits }: LeaseAsk): number {
+  return limits.rate === null ? dayChunkMax : Math.max(1, Math.ceil(limits.rate * rateShare))
+}
+
+/** Operations that may begin by the day. Less than a chunk of them becomes more, up to a hundredth of the day's rest. */
+function roomInDay(row: LimitRow, holder: Holder, ask: LeaseAsk): number {
+  if (ask.limits.day === null) return Number.POSITIVE_INFINITY
+  const room = unusedOf(holder) - ask.held
+  if (ask.wanted === 0 || room >= Math.max(ask.wanted, chunkOf(ask))) return room
+  const rest = ask.limits.day - row.leased
+  const chunk = Math.min(dayChunkMax, Math.max(1, Math.floor(rest * dayShare)))
+  const further = Math.max(0, Math.min(rest, Math.max(ask.wanted - room, chunk - unusedOf(holder))))
+  row.leased += further
+  holder.day_leased += further
+  return room + further
+}
+
+/** Operations that may begin by the rate; where there is none, the ms after which there is. */
+function roomInSecond(row: LimitRow, holder: Holder, others: Holder[], ask: LeaseAsk, atMs: number) {
   const limit = ask.limits.rate
-  if (limit === null) return { rate: 0, rateWaitMs: 0 }
+  if (limit === null) return { room: Number.POSITIVE_INFINITY, waitMs: 0 }
   // What others hold may be used until it runs out, and counts for a second from then.
   const held = others.flatMap((other) => Array<number>(other.rate).fill(other.rate_until))
   const times = [...row.began, ...held].sort((a, b) => a - b)
   const own = limit - holder.rate
   const room = own - times.length
-  // Whoever shares the room leaves some of it, down to a single permit.
+  if (room <= 0) return { room, waitMs: windowWaitMs(times, own, rateWindowMs, atMs) }
+  // Whoever shares the room leaves some of it, down to a single operation.
   const active = others.filter((other) => other.seen > atMs - rateWindowMs).length
-  const most = active === 0 ? room : Math.ceil(room / (2 * (active + 1)))
-  const rate = Math.max(0, Math.min(ask.rateWanted, most, room))
-  holder.rate += rate
-  return { rate, rateWaitMs: room > 0 ? 0 : windowWaitMs(times, own, rateWindowMs, atMs) }
-}
-
-/** What is wanted, and ahead of it a chunk: a hundredth of the day's rest. */
-function leaseDay(row: LimitRow, holder: Holder, ask: LeaseAsk): number {
-  if (ask.limits.day === null || ask.dayWanted === 0) return 0
-  const rest = ask.limits.day - row.leased
-  const chunk = Math.min(dayChunkMax, Math.max(1, Math.floor(rest * dayShare)))
-  const granted = Math.max(0, Math.min(rest, Math.max(ask.dayWanted, chunk - unusedOf(holder))))
-  row.leased += granted
-  holder.day_leased += granted
-  return granted
+  return { room: active === 0 ? room : Math.ceil(room / (2 * (active + 1))), waitMs: 0 }
 }
 
 function leaseSlots(holder: Holder, others: Holder[], ask: LeaseAsk, atMs: number): void {

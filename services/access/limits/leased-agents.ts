@@ -1,12 +1,20 @@
 /**
- * The agents whose limits this gateway has leased, looked at some times a second: what is idle is given back, what is in
- * use is renewed in time.
+ * The agents whose limits this gateway has leased: asks the shared rows for them, one ask of an agent at a time, and looks
+ * at them some times a second: what is idle is given back, what is in use is renewed in time.
  */
 
-import { type AgentLease, createAgentLease, type Limit } from './agent-lease.ts'
-import type { LeaseAnswer, LeaseAsk } from './lease-rule.ts'
-import type { AgentLimits } from './tiers.ts'
+import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
+import { AppError } from '#lib/errors.ts'
+import { type AgentLease, createAgentLease } from './agent-lease.ts'
+import type { AgentLimits, Limit, MetLimit } from './lease-rule.ts'
+import { limitsAway, type SharedLimits } from './limit-rows.ts'
 
+const askTimeoutMs = deadlines.request.limitsMs
+/** While the shared rows cannot be had they are asked for this often. */
+const awayMs = 250
+/** After the shared row gave less than was wanted. */
+const refillAgainMs = 50
 /** Unused things go back after this time. */
 export const idleMs = 200
 const sweepEveryMs = 50
@@ -14,6 +22,7 @@ const renewWithinMs = 300
 /** Asks that give back or renew, under way at once. */
 const asksMax = 64
 const forgetEveryMs = 10_000
+const agentsMax = 100_000
 
 export interface LeasedAgent {
   uid: string
@@ -21,62 +30,68 @@ export interface LeasedAgent {
   asking: Promise<void> | undefined
   /** Requests that wait for what is lacking. */
   waiting: number
-  /** Until when a refusal by the shared row is believed. */
-  refused: Record<Limit, number>
-  /** The last ask that was answered, and when it was sent. */
-  last: { ask: LeaseAsk; answer: LeaseAnswer; sentAt: number } | undefined
+  /** A refusal by the shared row, and until when it is believed. */
+  refused: { limit: Limit; until: number } | undefined
+  /** What the last answer said of limits that are used up, and when it was asked for. */
+  last: { met: readonly MetLimit[]; sentAt: number }
   /** The shared row was not to be had; it is not asked for this agent before then. */
   awayUntil: number
   /** More is not leased ahead before. */
   refillAt: number
 }
 
-export function newLeasedAgent(uid: string, instance: string, limits: AgentLimits): LeasedAgent {
-  return {
-    uid,
-    lease: createAgentLease(uid, instance, limits),
-    asking: undefined,
-    waiting: 0,
-    refused: { day: 0, second: 0, concurrent: 0 },
-    last: undefined,
-    awayUntil: 0,
-    refillAt: 0,
-  }
+interface LeasedAgents {
+  find(uid: string): LeasedAgent | undefined
+  /** Throws AppError `overloaded` where there are too many. */
+  of(uid: string, limits: AgentLimits): LeasedAgent
+  /** A request that comes meanwhile gets the same answer. Rejects with AppError `relational_engine_unavailable`. */
+  ask(agent: LeasedAgent): Promise<void>
+  /** An operation began: leases more ahead where little is left. */
+  begun(agent: LeasedAgent): void
+  /** Gives back what is held. */
+  close(): Promise<void>
 }
 
-interface SweepParts {
-  agents: Map<string, LeasedAgent>
+export function createLeasedAgents(shared: SharedLimits, instance: string, now: () => number): LeasedAgents {
+  const agents = new Map<string, LeasedAgent>()
   /** Those that may hold something. */
-  active: Set<LeasedAgent>
-  now(): number
-  /** The shared rows cannot be had until then. */
-  awayUntil(): number
-  ask(agent: LeasedAgent, giveBack: boolean): Promise<void>
-}
+  const active = new Set<LeasedAgent>()
+  let holders = 0
+  let sweepAsks = 0
+  let awayUntil = 0
+  let sweeping: NodeJS.Timeout | undefined
 
-interface LeaseSweep {
+  function ask(agent: LeasedAgent, giveBack = false): Promise<void> {
+    agent.asking ??= exchange(agent, giveBack).finally(() => {
+      agent.asking = undefined
+    })
+    return agent.asking
+  }
+  async function exchange(agent: LeasedAgent, giveBack: boolean): Promise<void> {
+    const sentAt = now()
+    const request = agent.lease.ask(agent.waiting, giveBack, sentAt)
+    activate(agent)
+    try {
+      const answer = await withTimeout(shared.lease(request), askTimeoutMs, limitsAway)
+      agent.lease.answered(request, answer, sentAt)
+      agent.last = { met: answer.met, sentAt }
+      agent.refillAt = answer.granted < request.wanted ? now() + refillAgainMs : 0
+    } catch (error) {
+      agent.lease.failed(request, sentAt)
+      awayUntil = agent.awayUntil = agent.refillAt = now() + awayMs
+      throw error
+    }
+  }
+
   /** From now on the active agents are looked at, until none is left. */
-  activate(agent: LeasedAgent): void
-  stop(): void
-}
-
-export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepParts): LeaseSweep {
-  let asks = 0
-  let timer: NodeJS.Timeout | undefined
-
-  function askInBackground(agent: LeasedAgent, giveBack: boolean): void {
-    if (asks >= asksMax) return
-    asks += 1
-    ask(agent, giveBack)
-      .catch(() => {})
-      .finally(() => {
-        asks -= 1
-      })
+  function activate(agent: LeasedAgent): void {
+    active.add(agent)
+    sweeping ??= setInterval(sweep, sweepEveryMs).unref()
   }
   function sweep(): void {
     const at = now()
-    if (at < awayUntil()) return
-    if (active.size === 0) rest()
+    if (at < awayUntil) return
+    if (active.size === 0) stopSweeping()
     for (const agent of active) {
       if (agent.asking) continue
       const idle = at - agent.lease.lastUsedAt() >= idleMs && agent.waiting === 0
@@ -85,31 +100,71 @@ export function startLeaseSweep({ agents, active, now, awayUntil, ask }: SweepPa
       else if (idle && agent.lease.busy() === 0) active.delete(agent)
     }
   }
+  function stopSweeping(): void {
+    clearInterval(sweeping)
+    sweeping = undefined
+  }
+  function askInBackground(agent: LeasedAgent, giveBack: boolean): void {
+    if (sweepAsks >= asksMax) return
+    sweepAsks += 1
+    const asked = ask(agent, giveBack).catch(() => {})
+    asked.finally(() => {
+      sweepAsks -= 1
+    })
+  }
+
   /** What is known of an agent is worth nothing once it holds nothing and no refusal holds. */
   function forget(): void {
     const at = now()
     for (const agent of agents.values()) {
       const quiet = at - agent.lease.lastUsedAt() > forgetEveryMs && agent.waiting === 0 && !agent.asking
-      const refused = Math.max(agent.refused.second, agent.refused.day) > at
-      if (quiet && !refused && !active.has(agent)) agents.delete(agent.uid)
+      if (quiet && !active.has(agent) && !isRefused(agent, at)) agents.delete(agent.uid)
     }
   }
+  const forgetting = setInterval(forget, forgetEveryMs).unref()
 
-  function rest(): void {
-    clearInterval(timer)
-    timer = undefined
-  }
-
-  const forgetting = setInterval(forget, forgetEveryMs)
-  forgetting.unref()
   return {
-    activate(agent) {
-      active.add(agent)
-      timer ??= setInterval(sweep, sweepEveryMs).unref()
+    find: (uid) => agents.get(uid),
+    of(uid, limits) {
+      const known = agents.get(uid)
+      if (known) {
+        if (known.lease.setLimits(limits)) known.refused = undefined
+        return known
+      }
+      if (agents.size >= agentsMax) {
+        throw new AppError('overloaded', 'Too many agents are at work; try again in a second.', {
+          retryAfter: 1,
+        })
+      }
+      // A lease that was forgotten and made again counts from nothing: it is another holder in the shared row.
+      holders += 1
+      const agent: LeasedAgent = {
+        ...{ uid, lease: createAgentLease(uid, `${instance}-${holders}`, limits), asking: undefined },
+        ...{ waiting: 0, refused: undefined, last: { met: [], sentAt: 0 }, awayUntil: 0, refillAt: 0 },
+      }
+      agents.set(uid, agent)
+      return agent
     },
-    stop() {
-      rest()
+    ask: (agent) => ask(agent),
+    begun(agent) {
+      activate(agent)
+      const at = now()
+      if (!agent.asking && agent.refillAt <= at && agent.lease.isLow(at)) ask(agent).catch(() => {})
+    },
+    async close() {
+      stopSweeping()
       clearInterval(forgetting)
+      const givingBack = [...active].map(async (agent) => {
+        await agent.asking?.catch(() => {})
+        await ask(agent, true)
+      })
+      await Promise.allSettled(givingBack)
+      // An ask of these moments began it again.
+      stopSweeping()
     },
   }
+}
+
+export function isRefused({ refused }: LeasedAgent, atMs: number): boolean {
+  return refused !== undefined && refused.until > atMs
 }

@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { describeScope } from '#runtime/http/api/facts.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
+import type { AgentLimits } from './lease-rule.ts'
 import type { Limiter, LimitStatus, Operation } from './limiter.ts'
-import type { AgentLimits } from './tiers.ts'
 import { LimitRefusal } from './waiting.ts'
 
 declare module 'fastify' {

@@ -1,6 +1,8 @@
 /**
- * The rows of the agents' limits of gateways that share a database. The rule that changes them is lease-rule.ts; here
- * they are read and written back, by the database's clock.
+ * Where the rows of the agents' limits are kept; the rule that changes them is lease-rule.ts. Gateways that share a
+ * database read them there and write them back, by its clock. A process that has its database for itself keeps them in
+ * memory, so that no request waits for the database; what is leased of the day is written down before it is granted, so
+ * that a restart knows it.
  */
 
 import { type Relational, sqlState } from '#engines/relational/port.ts'
@@ -18,10 +20,21 @@ import {
 
 /** Rows of agents that nobody asked for in this time hold nothing any more. */
 const forgottenAfterS = 3_600
+const forgottenInMemoryAfterMs = 60_000
 /** A write is refused when another gateway was faster; one of them always gets ahead. */
 const roundsMax = 20
 /** A lock that was not had, too much for the server, or a statement that was stopped: the next ask may succeed. */
 const passingStates = /^(40|53|55P03|57)/
+
+/** By the embedded database: all ingresses of this process, and its commands, count in the same rows. */
+const ofThisProcess = new WeakMap<Relational, SharedLimits>()
+
+export function limitRowsOf(relational: Relational): SharedLimits {
+  if (relational.driver !== 'embedded') return createLimitRows(relational)
+  const rows = ofThisProcess.get(relational) ?? createMemoryRows(relational)
+  ofThisProcess.set(relational, rows)
+  return rows
+}
 
 export interface SharedLimits {
   /** Throws AppError `relational_engine_unavailable` while the database is away. */
@@ -46,9 +59,9 @@ export function createLimitRows(relational: Pick<Relational, 'query'>, clock?: (
           if (await writeRow(relational, ask.key, stored)) return answer
         }
       } catch (error) {
-        throw passingStates.test(sqlState(error) ?? '') ? away(error) : error
+        throw passingStates.test(sqlState(error) ?? '') ? limitsAway(error) : error
       }
-      throw away()
+      throw limitsAway()
     },
     async usedToday(key) {
       const { row, atMs } = await read(key)
@@ -66,7 +79,7 @@ export function createLimitRows(relational: Pick<Relational, 'query'>, clock?: (
   }
 }
 
-export async function forgetPastDays(relational: Pick<Relational, 'query'>): Promise<void> {
+async function forgetPastDays(relational: Pick<Relational, 'query'>): Promise<void> {
   await relational.query("delete from platform.limit_days where day < (now() at time zone 'utc')::date - 1")
 }
 
@@ -148,9 +161,85 @@ async function writeRow(
   return rowCount > 0
 }
 
-function away(cause?: unknown): AppError {
-  return new AppError('relational_engine_unavailable', 'The limits cannot be read at this moment.', {
+export function limitsAway(cause?: unknown): AppError {
+  return new AppError('relational_engine_unavailable', 'The limits cannot be counted now.', {
     retryAfter: 1,
     ...(cause === undefined ? {} : { cause }),
   })
+}
+
+interface MemoryRow {
+  row: LimitRow
+  /** What the database holds as leased, at least as much as is granted, and of which day. */
+  saved: number
+  savedDay: string
+}
+
+/** `clock` gives ms since 1970. */
+export function createMemoryRows(
+  relational: Pick<Relational, 'query'>,
+  clock: () => number = () => Date.now(),
+): SharedLimits {
+  const rows = new Map<string, Promise<MemoryRow>>()
+
+  async function load(key: string): Promise<MemoryRow> {
+    const day = utcDay(clock())
+    const { rows: found } = await relational.query<{ leased: number }>(
+      'select leased from platform.limit_days where key = $1 and day = $2',
+      [key, day],
+    )
+    const saved = found[0]?.leased ?? 0
+    return { row: newLimitRow(day, saved), saved, savedDay: day }
+  }
+  function rowOf(key: string): Promise<MemoryRow> {
+    const known = rows.get(key)
+    if (known) return known
+    const loading = load(key)
+    rows.set(key, loading)
+    loading.catch(() => rows.delete(key))
+    return loading
+  }
+  const loaded = () => Promise.all([...rows].map(async ([key, held]) => [key, await held] as const))
+
+  /** The embedded database runs statements in the order in which they are given: a later one is never undone. */
+  async function save(key: string, held: MemoryRow): Promise<void> {
+    const { day, leased } = held.row
+    // Until the database has said that it holds it, nothing counts as saved.
+    held.saved = 0
+    await relational.query(
+      `insert into platform.limit_days as d (key, day, leased) values ($1, $2::date, $3)
+       on conflict (key) do update set day = excluded.day, leased = excluded.leased`,
+      [key, day, leased],
+    )
+    Object.assign(held, { saved: leased, savedDay: day })
+  }
+  async function saveExactly(some: (readonly [string, MemoryRow])[]): Promise<void> {
+    for (const [key, held] of some) {
+      if (held.savedDay !== held.row.day || held.saved !== held.row.leased) await save(key, held)
+    }
+  }
+
+  return {
+    async lease(ask) {
+      const held = await rowOf(ask.key)
+      const answer = leaseFrom(held.row, ask, clock())
+      const saved = held.savedDay === held.row.day ? held.saved : 0
+      // When this fails, nothing was granted: the next ask says what its instance holds.
+      if (held.row.leased > saved) await save(ask.key, held)
+      return answer
+    },
+    async usedToday(key) {
+      return usedOn((await rowOf(key)).row, clock())
+    },
+    flush: async () => saveExactly(await loaded()),
+    async sweep() {
+      const idleSince = clock() - forgottenInMemoryAfterMs
+      const idle = (await loaded()).filter(([, { row }]) =>
+        [...row.holders.values()].every(({ seen }) => seen < idleSince),
+      )
+      await saveExactly(idle)
+      for (const [key, held] of idle) if (held.saved === held.row.leased) rows.delete(key)
+      await forgetPastDays(relational)
+    },
+  }
 }

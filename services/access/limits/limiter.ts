@@ -7,26 +7,16 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
-import { deadlines } from '#lib/deadlines.ts'
-import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
-import type { Wanted } from './agent-lease.ts'
-import { type LeasedAgent, newLeasedAgent, startLeaseSweep } from './leased-agents.ts'
-import type { SharedLimits } from './limit-rows.ts'
-import { limitRowsOf } from './shared-rows.ts'
-import { type AgentLimits, isUnlimited, type LimitFigure, limitsOf } from './tiers.ts'
-import { beginAfterWaiting, limitsAway } from './waiting.ts'
+import { type AgentLimits, isUnlimited, type LimitFigure, limitsOf } from './lease-rule.ts'
+import { createLeasedAgents, type LeasedAgent } from './leased-agents.ts'
+import { limitRowsOf, limitsAway, type SharedLimits } from './limit-rows.ts'
+import { beginAfterWaiting } from './waiting.ts'
 
-const askTimeoutMs = deadlines.request.limitsMs
-/** While the shared rows cannot be had they are asked for this often. */
-const awayMs = 250
 const closeMs = 2_000
 const sweepEveryMs = 10 * 60_000
-/** After the shared row gave less than was wanted. */
-const refillAgainMs = 50
-const callersMax = 100_000
 
 export type LimitedCaller = Pick<Caller, 'uid' | LimitFigure>
 
@@ -91,97 +81,34 @@ export function openLimiter(
 
 export function createLimiter(parts: LimiterParts): Limiter {
   const { shared, instance, daily = true, now = () => performance.now() } = parts
-  const agents = new Map<string, LeasedAgent>()
-  const active = new Set<LeasedAgent>()
-  let awayUntil = 0
-  let holders = 0
-
-  function agentOf(caller: LimitedCaller, limits: AgentLimits): LeasedAgent {
-    const known = agents.get(caller.uid)
-    if (known) {
-      if (known.lease.setLimits(limits)) known.refused = { day: 0, second: 0, concurrent: 0 }
-      return known
-    }
-    if (agents.size >= callersMax) {
-      throw new AppError('overloaded', 'Too many agents are at work; try again in a second.', {
-        retryAfter: 1,
-      })
-    }
-    // A lease that was forgotten and made again counts from nothing: it is another holder in the shared row.
-    holders += 1
-    const agent = newLeasedAgent(caller.uid, `${instance}-${holders}`, limits)
-    agents.set(caller.uid, agent)
-    return agent
-  }
+  const agents = createLeasedAgents(shared, instance, now)
 
   function started(agent: LeasedAgent): Operation {
-    const begunAt = now()
-    const running = agent.lease.begin(begunAt)
-    sweeping.activate(agent)
-    const mayRefill = !agent.asking && agent.refillAt <= begunAt
-    if (mayRefill && agent.lease.isLow(begunAt)) void ask(agent, {}).catch(() => {})
-    let ended = false
-    return {
-      end() {
-        if (ended) return
-        ended = true
-        agent.lease.end(running, now())
-      },
-    }
-  }
-
-  /** One ask of an agent at a time: a request that comes meanwhile waits for its answer. */
-  function ask(agent: LeasedAgent, given: Pick<Wanted, 'giveBack'>): Promise<void> {
-    agent.asking ??= exchange(agent, { waiting: agent.waiting, ...given }).finally(() => {
-      agent.asking = undefined
-    })
-    return agent.asking
-  }
-  async function exchange(agent: LeasedAgent, wanted: Wanted): Promise<void> {
-    const sentAt = now()
-    const request = agent.lease.ask(wanted, sentAt)
-    sweeping.activate(agent)
-    try {
-      const answer = await withTimeout(shared.lease(request), askTimeoutMs, limitsAway)
-      agent.lease.answered(request, answer, sentAt)
-      agent.last = { ask: request, answer, sentAt }
-      const short = answer.rate < request.rateWanted || answer.dayGranted < request.dayWanted
-      agent.refillAt = short ? now() + refillAgainMs : 0
-    } catch (error) {
-      agent.lease.failed(request, sentAt)
-      awayUntil = agent.awayUntil = agent.refillAt = now() + awayMs
-      throw error
-    }
+    const running = agent.lease.begin(now())
+    agents.begun(agent)
+    return { end: () => agent.lease.end(running) }
   }
   async function acquire(agent: LeasedAgent): Promise<Operation> {
     agent.waiting += 1
     try {
-      return await beginAfterWaiting(agent, { now, ask: (one) => ask(one, {}), begin: started })
+      return await beginAfterWaiting(agent, { now, ask: agents.ask, begin: started })
     } finally {
       agent.waiting -= 1
     }
   }
-
-  const sweeping = startLeaseSweep({
-    agents,
-    active,
-    now,
-    awayUntil: () => awayUntil,
-    ask: (agent, giveBack) => ask(agent, { giveBack }),
-  })
 
   return {
     daily,
     begin(caller) {
       const limits = limitsOf(caller, daily)
       if (isUnlimited(limits)) return free
-      const agent = agentOf(caller, limits)
-      return agent.lease.lacking(now()).length === 0 ? started(agent) : acquire(agent)
+      const agent = agents.of(caller.uid, limits)
+      return agent.lease.mayBegin(now()) ? started(agent) : acquire(agent)
     },
     status(caller) {
       const limits = limitsOf(caller, daily)
       if (isUnlimited(limits)) return undefined
-      const lease = agents.get(caller.uid)?.lease
+      const lease = agents.find(caller.uid)?.lease
       return {
         limits,
         dayRest: lease ? lease.dayRest() : limits.day,
@@ -189,20 +116,15 @@ export function createLimiter(parts: LimiterParts): Limiter {
       }
     },
     async usedToday(caller) {
-      const agent = agents.get(caller.uid)
+      const agent = agents.find(caller.uid)
       // What an ask under way reports would be counted twice.
       await agent?.asking?.catch(() => {})
       const used = await shared.usedToday(caller.uid)
       return used + (agent?.lease.dayUnreported() ?? 0)
     },
-    running: (caller) => agents.get(caller.uid)?.lease.busy() ?? 0,
+    running: (caller) => agents.find(caller.uid)?.lease.busy() ?? 0,
     async close() {
-      sweeping.stop()
-      const givingBack = [...active].map(async (agent) => {
-        await agent.asking?.catch(() => {})
-        await ask(agent, { giveBack: true })
-      })
-      const given = Promise.allSettled(givingBack).then(() => shared.flush())
+      const given = agents.close().then(() => shared.flush())
       await withTimeout(given, closeMs, limitsAway).catch(() => {})
     },
   }

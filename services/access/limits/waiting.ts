@@ -6,9 +6,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { AppError, type ErrorCode } from '#lib/errors.ts'
-import type { Limit } from './agent-lease.ts'
-import { type LeaseAnswer, type LeaseAsk, permitLifeMs } from './lease-rule.ts'
-import { idleMs, type LeasedAgent } from './leased-agents.ts'
+import { type Limit, leaseLifeMs } from './lease-rule.ts'
+import { idleMs, isRefused, type LeasedAgent } from './leased-agents.ts'
+import { limitsAway } from './limit-rows.ts'
 
 /** What another gateway holds unused is waited for this long. */
 const elsewhereMs = 600
@@ -19,6 +19,8 @@ const lateMs = 3_000
 const waitingMax = 50
 /** A refusal is believed for at least this time before the shared row is asked again. */
 const refusalMsMin = 50
+/** Of `too_many_concurrent`, which names an estimate. */
+const concurrentWaitMs = { least: 50, most: 5_000 }
 
 interface WaitingParts<T> {
   now(): number
@@ -33,80 +35,45 @@ export async function beginAfterWaiting<T>(agent: LeasedAgent, parts: WaitingPar
   const giveUpAt = now() + elsewhereMs
   const lateAt = now() + lateMs
   for (let asked = false; ; ) {
-    const lacks = agent.lease.lacking(now())
-    if (lacks.length === 0) return begin(agent)
-    const believed = lacks.find((lack) => agent.refused[lack] > now())
-    if (believed) throw refusalOf(agent, believed, now())
-    if (agent.awayUntil > now() || now() > lateAt) throw limitsAway()
+    const at = now()
+    if (agent.lease.mayBegin(at)) return begin(agent)
+    if (isRefused(agent, at) && agent.lease.lacks(agent.refused!.limit, at)) throw refusalOf(agent, at)
+    if (agent.awayUntil > at || at > lateAt) throw limitsAway()
     // An answer that was on its way before this request came may not have counted it.
     if (!asked && agent.asking) await agent.asking.catch(() => {})
     else {
       await ask(agent)
       asked = true
-      const refusal = await refusalAfterAnswer(agent, giveUpAt, now)
-      if (refusal) throw refusal
+      await waitOrRefuse(agent, giveUpAt, now)
     }
   }
 }
 
-/** After an answer: waits a little when what is lacking may come back from elsewhere, else notes the refusal. */
-async function refusalAfterAnswer(
-  agent: LeasedAgent,
-  giveUpAt: number,
-  now: () => number,
-): Promise<LimitRefusal | undefined> {
-  if (agent.lease.lacking(now()).length === 0) return undefined
+/** After an answer: waits a little when what is lacking may come back from elsewhere, else notes the refusal and throws it. */
+async function waitOrRefuse(agent: LeasedAgent, giveUpAt: number, now: () => number): Promise<void> {
   // An answer that was just written to its end frees its slot in this turn.
-  await nextTurn()
+  if (!agent.lease.mayBegin(now())) await nextTurn()
   const at = now()
-  const lacks = agent.lease.lacking(at)
-  const first = lacks[0]
-  if (first === undefined) return undefined
-  const { ask, answer, sentAt } = agent.last!
-  // So late that what it brought has run out: that is no refusal.
-  if (at - sentAt >= permitLifeMs) return undefined
-  // Nor is an answer to an ask that was not about this, or that gave what others have taken since.
-  if (!lacks.every((lack) => isUsedUp(lack, ask, answer))) return undefined
-  const few = agent.waiting <= waitingMax
-  if (few && at < giveUpAt && lacks.every((lack) => mayComeBack(lack, answer))) {
+  const { met, sentAt } = agent.last
+  const lacking = met.filter(({ limit }) => agent.lease.lacks(limit, at))
+  // Nothing is refused by an answer that gave what others have taken since, or so late that what it gave has run out.
+  if (lacking.length === 0 || at - sentAt >= leaseLifeMs) return
+  if (agent.waiting <= waitingMax && at < giveUpAt && lacking.every(({ elsewhere }) => elsewhere)) {
     await sleep(elsewherePollMs)
-    return undefined
+    return
   }
-  for (const lack of lacks) {
-    const believed = Math.max(refusalMsMin, believedMs(agent, lack, at))
-    agent.refused[lack] = Math.max(agent.refused[lack], at + believed)
-  }
-  return refusalOf(agent, first, at)
+  const { limit, waitMs, elsewhere } = lacking[0]!
+  const believedMs = Math.max(refusalMsMin, elsewhere ? Math.min(idleMs, waitMs) : waitMs)
+  agent.refused = { limit, until: at + believedMs }
+  throw refusalOf(agent, at)
 }
 
-function refusalOf(agent: LeasedAgent, limit: Limit, at: number): LimitRefusal {
-  if (limit !== 'concurrent') return new LimitRefusal(limit, Math.max(1, agent.refused[limit] - at))
-  const oldest = agent.lease.oldest()
-  const oldestForMs = oldest === undefined ? 0 : at - oldest
-  return new LimitRefusal(limit, concurrentWait(agent.lease.typicalMs(), oldestForMs))
-}
-
-/** For how long the shared row need not be asked again. When an operation ends is not known. */
-function believedMs(agent: LeasedAgent, lack: Limit, at: number): number {
-  const { answer } = agent.last!
-  if (lack === 'concurrent') return 0
-  const waitMs = lack === 'day' ? agent.lease.dayLeftMs(at) : answer.rateWaitMs
-  return mayComeBack(lack, answer) ? Math.min(idleMs, waitMs) : waitMs
-}
-
-function isUsedUp(lack: Limit, ask: LeaseAsk, answer: LeaseAnswer): boolean {
-  if (lack === 'second') return answer.rateWaitMs > 0
-  if (lack === 'day') return ask.dayWanted > 0 && answer.dayGranted === 0
-  return answer.slots < ask.slotsWanted
-}
-
-function mayComeBack(lack: Limit, answer: LeaseAnswer): boolean {
-  if (lack === 'day') return answer.dayElsewhere
-  return lack === 'second' ? answer.rateElsewhere : answer.slotsElsewhere
-}
-
-export function limitsAway(): AppError {
-  return new AppError('relational_engine_unavailable', 'The limits cannot be counted now.', { retryAfter: 1 })
+function refusalOf({ refused, lease }: LeasedAgent, at: number): LimitRefusal {
+  const { limit, until } = refused!
+  if (limit !== 'concurrent') return new LimitRefusal(limit, Math.max(1, until - at))
+  // Nobody knows when an operation ends: what has run longest may run as long again.
+  const ranMs = at - (lease.oldest() ?? at)
+  return new LimitRefusal(limit, Math.min(concurrentWaitMs.most, Math.max(concurrentWaitMs.least, ranMs)))
 }
 
 const refusals: Record<Limit, { code: ErrorCode; message: string }> = {
@@ -132,15 +99,4 @@ export class LimitRefusal extends AppError {
     super(refusals[limit].code, refusals[limit].message, { retryAfter: Math.ceil(waitMs + 1) / 1_000 })
     this.limit = limit
   }
-}
-
-const concurrentWaitMs = { least: 50, most: 5_000 }
-
-/**
- * Nobody knows when an operation ends. Those of this agent usually take `typicalMs`; one that has run longer than that
- * may run as long again.
- */
-function concurrentWait(typicalMs: number, oldestForMs: number): number {
-  const expected = oldestForMs < typicalMs ? typicalMs - oldestForMs : oldestForMs
-  return Math.min(concurrentWaitMs.most, Math.max(concurrentWaitMs.least, expected))
 }

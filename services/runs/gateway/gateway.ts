@@ -6,9 +6,13 @@ import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
-import { type CallerStreams, createCallerStreams } from '#services/access/limits/caller-streams.ts'
+import {
+  type CallerStreams,
+  createCallerStreams,
+  createStreamPlaces,
+  type StreamPlaces,
+} from '#services/access/limits/caller-streams.ts'
 import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
-import { createStreamPlaces, type StreamPlaces } from '#services/access/limits/stream-places.ts'
 import { openProvider } from '#services/access/provider/provider.ts'
 import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from '../follow/feed.ts'

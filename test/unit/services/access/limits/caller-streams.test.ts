@@ -1,12 +1,11 @@
-/** Streams of callers: how each ends, and that its place is given back. */
+/** Streams of callers: how each ends, that its place is given back, and how many places there are. */
 
 import fastify from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import type { EventStream } from '#runtime/http/event-stream.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
-import { createCallerStreams } from '#services/access/limits/caller-streams.ts'
-import { createStreamPlaces } from '#services/access/limits/stream-places.ts'
+import { createCallerStreams, createStreamPlaces } from '#services/access/limits/caller-streams.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { silentLog } from '../../../../support/relational.ts'
 
@@ -84,4 +83,52 @@ test('a stop ends all, a reader that leaves its own, and more than its places no
   await eventually('it is open', () => places.taken() === 1)
   streams.endAll()
   expect(await reading).toContain('event: end\ndata: {"code":"shutting_down"}')
+})
+
+const refusal = { code: 'too_many_streams', statusCode: 429, retryAfter: expect.any(Number) }
+const takes = (take: () => unknown) => {
+  try {
+    return take()
+  } catch (error) {
+    return error
+  }
+}
+
+test('a caller has ten places, and another one still has its own', () => {
+  const places = createStreamPlaces()
+  const held = Array.from({ length: 10 }, () => places.take('a'))
+  expect(takes(() => places.take('a'))).toMatchObject(refusal)
+  const other = places.take('b')
+  held[0]!.release()
+  places.take('a')
+  expect(takes(() => places.take('a'))).toMatchObject(refusal)
+  expect(places.taken()).toBe(11)
+  other.release()
+  expect(places.taken()).toBe(10)
+})
+
+test('an instance has 500 places', () => {
+  const places = createStreamPlaces()
+  const held = Array.from({ length: 500 }, (_, n) => places.take(`caller-${n % 50}`))
+  expect(takes(() => places.take('late'))).toMatchObject(refusal)
+  held[7]!.release()
+  places.take('late')
+  expect(places.taken()).toBe(500)
+})
+
+test('a place is given back once', () => {
+  const places = createStreamPlaces({ callerMax: 2 })
+  const first = places.take('a')
+  places.take('a')
+  first.release()
+  first.release()
+  expect(places.taken()).toBe(1)
+  places.take('a')
+  expect(takes(() => places.take('a'))).toMatchObject(refusal)
+})
+
+test('names of callers that are members of every object are nothing special', () => {
+  const places = createStreamPlaces({ callerMax: 1 })
+  for (const name of ['__proto__', 'constructor', '']) places.take(name).release()
+  expect(places.taken()).toBe(0)
 })
