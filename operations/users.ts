@@ -8,10 +8,10 @@ import {
   addPerson,
   checkNewPerson,
   listPeople,
+  type ProviderAccount,
   removePerson,
   setRole,
 } from '#services/access/people/people.ts'
-import type { ProviderAccount } from '#services/access/people/provider-accounts.ts'
 import type { Person } from '#services/access/people/rows.ts'
 import { peopleSettings, providerOf } from '#services/access/people/settings.ts'
 import { type Action, defineAction, tableOf } from './action.ts'

@@ -5,8 +5,7 @@ import type { Log } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { counted } from '#lib/counted.ts'
 import { describeError } from '#lib/errors.ts'
-import { secretKeyVariable } from '#services/access/secrets/secret-keys.ts'
-import { tryKeys } from '#services/access/secrets/secrets.ts'
+import { secretKeyVariable, tryKeys } from '#services/access/secrets/secrets.ts'
 import {
   type GenerationEngine,
   type Index,

@@ -4,7 +4,7 @@ import { type Environment, loadConfig } from '#lib/config.ts'
 import { type OneTimePassword, prepareFirstPassword } from '#services/access/people/first-admin.ts'
 import { createPasswords } from '#services/access/people/passwords.ts'
 import { peopleSettings, providerOf } from '#services/access/people/settings.ts'
-import { keysAtHand } from '#services/access/secrets/secret-keys.ts'
+import { keysAtHand } from '#services/access/secrets/secrets.ts'
 
 /** The first admin's password, where nothing was ever encrypted here: then there is hardly an admin either. */
 export function beginFirstPassword(env: Environment): Promise<OneTimePassword> | undefined {

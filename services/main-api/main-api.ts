@@ -5,15 +5,18 @@ import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { createRecordTexts, type RecordTexts } from '#operations/topic-stream/texts.ts'
 import { startRepeating } from '#runtime/repeat.ts'
-import { createKeyLimits, type KeyLimits } from '#services/access/agent-keys/key-limits.ts'
-import { createLastUse, type LastUse } from '#services/access/agent-keys/last-use.ts'
+import {
+  createKeyLimits,
+  createLastUse,
+  type KeyLimits,
+  type LastUse,
+} from '#services/access/agent-keys/trades.ts'
 import { type CallerStreams, createCallerStreams } from '#services/access/limits/caller-streams.ts'
 import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
 import { createReadTurns, type ReadTurns } from '#services/access/limits/read-turns.ts'
 import type { OneTimePassword } from '#services/access/people/first-admin.ts'
 import { openPeople, type People } from '#services/access/people/open-people.ts'
-import { openProvider } from '#services/access/provider/provider.ts'
-import { sweepRefreshTokens } from '#services/access/provider/refresh-tokens.ts'
+import { openProvider, sweepRefreshTokens } from '#services/access/provider/provider.ts'
 import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { type Feed, openFeed } from '#services/records/api/events/feed.ts'
 import { openRunsFollowed, type RunsFollowed } from '#services/runs/gateway/gateway.ts'

@@ -1,6 +1,6 @@
 /** Gives an agent a new key while this process may write no file; says whether the record was changed. */
 
-import { placePrivateKey } from '#services/access/agents/key-file.ts'
+import { placePrivateKey } from '#services/access/agents/key-pair.ts'
 
 let changed = false
 try {

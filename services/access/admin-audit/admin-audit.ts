@@ -12,7 +12,7 @@ import { headerNames } from '#runtime/publish/messages.ts'
 import { writeOutbox } from '#runtime/publish/outbox.ts'
 import type { AdminAction as AdminRecord } from '#schemas/types.ts'
 import { adminAudit } from '#topics/catalog.ts'
-import { detailsOf, plainText } from './details.ts'
+import { platformKeys } from '../secrets/redact.ts'
 
 export interface Actor {
   kind: 'agent' | 'person' | 'command_line'
@@ -236,4 +236,35 @@ function seqOf(cursor: string): number {
   throw new AppError('validation_failed', 'The cursor is not one that this list answered.', {
     errors: [{ path: '/cursor', message: 'must be the `next` of the page before' }],
   })
+}
+
+const cut = '[cut]'
+const jsonLengthMax = 16_384
+/** Members that hold a secret, whatever their value looks like. */
+const secretNames = /password|secret|private_?key|pem$|token|credential|cookie/i
+const idToken = /eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
+
+/** JSON of `before` or `after`; null for nothing. */
+export function detailsOf(value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  const json = JSON.stringify(value, (name, member: unknown) => {
+    if (name !== '' && secretNames.test(name) && member !== null && typeof member !== 'boolean') return cut
+    return typeof member === 'string' ? withoutKeys(storable(member)) : member
+  })
+  if (json === undefined) return null
+  return json.length > jsonLengthMax ? JSON.stringify({ cut: true, length: json.length }) : json
+}
+
+/** One line of text, cut to `max` characters, without keys of the platform. */
+export function plainText(text: string, max: number): string {
+  return withoutKeys(storable(text)).slice(0, max).toWellFormed()
+}
+
+/** The database takes neither NUL nor half a surrogate pair. */
+function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\uFFFD')
+}
+
+function withoutKeys(text: string): string {
+  return text.replace(platformKeys, cut).replace(idToken, cut)
 }

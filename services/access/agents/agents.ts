@@ -34,8 +34,8 @@ export {
   tiers,
 } from './agent-settings.ts'
 export { waitUntilPublished } from './changes.ts'
-export { defaultKeyFile, type KeyPlace, placePrivateKey } from './key-file.ts'
 export type { AgentKey } from './key-pair.ts'
+export { defaultKeyFile, type KeyPlace, placePrivateKey } from './key-pair.ts'
 
 const defaultRole = 'knowledge-worker'
 

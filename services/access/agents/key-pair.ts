@@ -1,7 +1,20 @@
-/** Ed25519 key pairs of agents: makes them, fingerprints them, checks signatures. */
+/** Ed25519 key pairs of agents: makes them, fingerprints them, checks signatures, and writes private keys to files. */
 
-import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'node:crypto'
+import {
+  createHash,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  verify,
+} from 'node:crypto'
+import { existsSync, linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { AppError, describeError } from '#lib/errors.ts'
+import { makeFolder } from '#lib/folders.ts'
+import { syncPath } from '#lib/synced-files.ts'
+import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 
 export interface AgentKey {
   /** The 32 bytes of RFC 8032. */
@@ -48,4 +61,85 @@ function sshString(bytes: Buffer): Buffer {
   const length = Buffer.alloc(4)
   length.writeUInt32BE(bytes.length)
   return Buffer.concat([length, bytes])
+}
+
+const fileName = 'ed25519.pem'
+
+export interface KeyPlace {
+  directory: string
+  /** Replaces a key that is there. */
+  force?: boolean
+}
+
+/** Where an agent's key is kept when no volume is named. */
+export function defaultKeyFile(home: string, agentId: string): string {
+  return join(home, 'agents', agentId, fileName)
+}
+
+/**
+ * Makes a key pair, writes its private key whole and synced as `ed25519.pem` (PKCS#8 PEM, 0600) in the directory, which is
+ * made (0700) when missing, and runs `work` with it, which changes the agent's record. The file gets its name after the
+ * change, so that a full disk or a refused change leaves the old key and the old record. Throws AppError `conflict` when a
+ * key is there and `force` is not set, `storage_unavailable` when there is no room for it now, `invalid_configuration` when it
+ * cannot be written at all.
+ */
+export async function placePrivateKey<T extends object>(
+  place: KeyPlace,
+  work: (key: AgentKey) => Promise<T>,
+): Promise<Omit<T, 'privateKeyPem'> & { privateKeyFile: string }> {
+  const file = resolve(place.directory, fileName)
+  if (!place.force && existsSync(file)) throw keyExists(file)
+  const key = generateAgentKey()
+  const draft = writeDraft(file, key.privateKeyPem)
+  let result: T & { privateKeyPem?: string }
+  try {
+    result = await work(key)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
+  }
+  settle(draft, file, place.force === true)
+  const { privateKeyPem: _, ...rest } = result
+  return { ...rest, privateKeyFile: file }
+}
+
+/** Everything that needs space on the disk is done here; nothing is left behind where it fails. */
+function writeDraft(file: string, text: string): string {
+  const draft = `${file}.${randomBytes(6).toString('hex')}`
+  try {
+    makeFolder(dirname(file))
+    writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true })
+    syncPath(dirname(file))
+    return draft
+  } catch (error) {
+    if (existsSync(draft)) rmSync(draft)
+    const why = explainSystemFault(error) ?? describeError(error)
+    throw new AppError(
+      fileFaultCode(error),
+      `The private key cannot be written to ${file}: ${why}. Nothing was changed.`,
+      { cause: error },
+    )
+  }
+}
+
+/** The draft is the only copy of a key that is in force now: whatever fails, it stays. */
+function settle(draft: string, file: string, force: boolean): void {
+  try {
+    // A link, unlike a rename, refuses a name that is taken.
+    if (force) renameSync(draft, file)
+    else linkSync(draft, file)
+  } catch (error) {
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EEXIST'
+    const why = isTaken ? `${file} appeared meanwhile` : (explainSystemFault(error) ?? describeError(error))
+    throw new AppError('conflict', `The agent has its new key, which is in ${draft}: ${why}.`)
+  }
+  if (!force) rmSync(draft)
+  syncPath(dirname(file))
+}
+
+function keyExists(file: string): AppError {
+  return new AppError(
+    'conflict',
+    `${file} holds a key already: choose another volume, or replace it with --force.`,
+  )
 }

@@ -1,6 +1,17 @@
-/** Who is behind a request, whatever its credential: an agent with a gateway key or an ID token, or a person. */
+/**
+ * Who is behind a request, whatever its credential: an agent with a gateway key or an ID token, or a person. Callers are
+ * remembered by their credential as long as nothing changed about them: topics of changes are followed, and a change drops
+ * what is remembered of its agent or person on every instance.
+ */
 
 import type { FastifyRequest } from 'fastify'
+import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
+import { AppError, isUnavailable } from '#lib/errors.ts'
+import { createLru } from '#lib/lru.ts'
+import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import { type FollowParts, followRecords } from '#runtime/follow/follow-topic.ts'
+import type { Topic } from '#topics/topic.ts'
 import type { Agent } from '../agents/agents.ts'
 
 type OfAgent = Pick<Agent, 'uid' | 'name' | 'role' | 'access' | 'tier' | 'quota' | 'burst' | 'concurrent'>
@@ -43,4 +54,169 @@ declare module 'fastify' {
 export function callerOf(request: FastifyRequest): Caller {
   if (!request.caller) throw new Error('the route does not ask for a credential')
   return request.caller
+}
+
+const rememberedMax = 100_000
+const lookupsMax = 256
+/** What is remembered is checked with the database this often, whatever the tails say. */
+const recheckMs = 60_000
+/** A check of what is remembered waits this long for the database; then it goes on for a while. */
+const recheckTimeoutMs = deadlines.request.keyMs
+const recheckAgainMs = 5_000
+/** Rounds of asking again because something changed while the database answered. */
+const roundsMax = 3
+
+/** What the database knows of a credential. */
+export interface Found {
+  caller: Caller
+  /** In ms since 1970; a credential that the rows do not limit has none. */
+  expiresAt?: number
+}
+
+interface FollowedCallersParts extends FollowParts {
+  /** Their records' keys are agent ids, or uids of people. */
+  topics: readonly Topic[]
+  /** Asks the database; undefined when the credential is not valid. */
+  ask(credential: string): Promise<Found | undefined>
+  refused(credential: string): AppError
+  /** Called for each change, after what was remembered is dropped. */
+  changed?(owner: string): void
+  now?: () => number
+}
+
+interface FollowedCallers extends Closeable {
+  /**
+   * The caller behind a credential (any text that names it); at once where it is remembered and the tails are current. Throws
+   * (or rejects with) what `refused` makes, `overloaded`, or `relational_engine_unavailable` when only the database
+   * knows and it is away.
+   */
+  find(credential: string): Caller | Promise<Caller>
+  /** True while the tails have missed nothing. */
+  current(): boolean
+}
+
+interface Remembered extends Found {
+  /** Of `performance.now()`: a clock that is set back must not put the next check off. */
+  checkedAt: number
+}
+
+/**
+ * What is remembered counts only while the tails are current; else, and every 60 s, the database is asked. While that is
+ * away, what is remembered goes on as long as the tails are current.
+ */
+export async function openFollowedCallers(parts: FollowedCallersParts): Promise<FollowedCallers> {
+  const { now = Date.now } = parts
+  const remembered = createMemory()
+  const checking = new Map<string, Promise<Caller>>()
+  let changes = 0
+  const scope = createScope()
+  const tails = await followChanges(parts, scope, (owner) => {
+    changes += 1
+    remembered.dropOwner(owner)
+    parts.changed?.(owner)
+  })
+  const current = () => tails.every((tail) => tail.current())
+  const isDue = ({ checkedAt }: Remembered) => performance.now() - checkedAt >= recheckMs
+
+  async function check(credential: string, known: Remembered | undefined): Promise<Caller> {
+    // After a quiet time the tails have to ask first whether they missed something.
+    const sure =
+      known !== undefined && (await Promise.all(tails.map((tail) => tail.caughtUp()))).every(Boolean)
+    if (sure && remembered.get(credential) === known && !isDue(known)) return known.caller
+    let found: Remembered | undefined
+    try {
+      found = await look(credential, sure)
+    } catch (error) {
+      if (!known || !isUnavailable(error) || !current()) throw error
+      known.checkedAt = performance.now() - recheckMs + recheckAgainMs
+      return known.caller
+    }
+    if (found) return found.caller
+    remembered.drop(credential)
+    throw parts.refused(credential)
+  }
+
+  async function look(credential: string, brief: boolean): Promise<Remembered | undefined> {
+    for (let round = 1; ; round++) {
+      const seen = changes
+      const asked = parts.ask(credential)
+      const answer = await (brief ? withTimeout(asked, recheckTimeoutMs, databaseIsSlow) : asked)
+      const found = answer && { ...answer, checkedAt: performance.now() }
+      if (changes !== seen && round < roundsMax) continue
+      // What was read before a change must not be kept after it.
+      if (found && changes === seen) remembered.keep(credential, found)
+      return found
+    }
+  }
+
+  return {
+    current,
+    find(credential) {
+      const known = remembered.get(credential)
+      if (known) {
+        if (known.expiresAt !== undefined && known.expiresAt <= now()) throw parts.refused(credential)
+        if (!isDue(known) && current()) return known.caller
+      }
+      const running = checking.get(credential)
+      if (running) return running
+      if (checking.size >= lookupsMax) {
+        throw new AppError('overloaded', 'Too many credentials are being checked; try again in a second.', {
+          retryAfter: 1,
+        })
+      }
+      const started = check(credential, known).finally(() => checking.delete(credential))
+      checking.set(credential, started)
+      return started
+    },
+    close: () => scope.close(),
+  }
+}
+
+async function followChanges(parts: FollowedCallersParts, scope: Scope, changed: (owner: string) => void) {
+  try {
+    return await Promise.all(
+      parts.topics.map(async (topic) => {
+        const tail = await followRecords(parts, topic, {
+          from: 'end',
+          onRecord({ key }) {
+            if (key) changed(key.toString('utf8'))
+          },
+        })
+        return scope.add(topic.name, tail)
+      }),
+    )
+  } catch (error) {
+    await scope.close()
+    throw error
+  }
+}
+
+function databaseIsSlow(): AppError {
+  return new AppError('relational_engine_unavailable', 'The database is slow.')
+}
+
+/** Callers by their credential, and the credentials of each agent or person. */
+function createMemory() {
+  const byOwner = new Map<string, Set<string>>()
+  const callers = createLru<string, Remembered>(rememberedMax, {
+    disposeAfter({ caller }, credential) {
+      const credentials = byOwner.get(caller.agentId)
+      if (callers.has(credential)) return
+      credentials?.delete(credential)
+      if (credentials?.size === 0) byOwner.delete(caller.agentId)
+    },
+  })
+  return {
+    get: (credential: string) => callers.get(credential),
+    drop: (credential: string) => callers.delete(credential),
+    keep(credential: string, found: Remembered) {
+      callers.set(credential, found)
+      const owner = found.caller.agentId
+      const credentials = byOwner.get(owner) ?? new Set()
+      byOwner.set(owner, credentials.add(credential))
+    },
+    dropOwner(owner: string) {
+      for (const credential of [...(byOwner.get(owner) ?? [])]) callers.delete(credential)
+    },
+  }
 }

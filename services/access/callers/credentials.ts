@@ -1,8 +1,12 @@
-/** What the routes of a scope ask for: a gateway key, an ID token, or either; the caller behind it is the request's. */
+/**
+ * What the routes of a scope ask for: a gateway key, an ID token, or either; the caller behind it is the request's. And what
+ * a route asks of the caller's access.
+ */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import { type Credential, describeScope } from '#runtime/http/api/facts.ts'
+import { type Access, accessLevels } from '../agents/agents.ts'
 import type { GatewayKeys } from '../gateway-keys/gateway-keys.ts'
 import type { Tokens } from '../tokens/tokens.ts'
 import { type Caller, callerOf } from './caller.ts'
@@ -125,4 +129,17 @@ function refuseFirstPasswords(scope: FastifyInstance): void {
       ),
     )
   })
+}
+
+/**
+ * An `onRequest` hook for routes behind `requireGatewayKey`: callers with less access than `least` are answered 403 `forbidden`
+ * before their body is read.
+ */
+export function leastAccess(least: Exclude<Access, 'viewer'>): onRequestHookHandler {
+  // From the highest to the lowest.
+  const allowed = accessLevels.slice(0, accessLevels.indexOf(least) + 1)
+  return (request, _reply, done) => {
+    if (allowed.includes(callerOf(request).access)) return done()
+    done(new AppError('forbidden', `This needs an agent with access ${allowed.join(' or ')}.`))
+  }
 }

@@ -1,16 +1,22 @@
-/** Finds the agent behind a gateway key, for every interface that accepts one. */
+/** Finds the agent behind a gateway key, for every interface that accepts one, and shows which keys an agent has. */
 
 import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Log } from '#engines/event-log/port.ts'
-import type { Relational } from '#engines/relational/port.ts'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Publisher } from '#runtime/publish/messages.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { agentsChanges } from '#topics/catalog.ts'
-import { agentCaller, type Caller, type CallerRow, callerColumns } from '../callers/caller.ts'
-import { type Found, openFollowedCallers } from '../callers/followed-callers.ts'
+import {
+  agentCaller,
+  type Caller,
+  type CallerRow,
+  callerColumns,
+  type Found,
+  openFollowedCallers,
+} from '../callers/caller.ts'
 
 export interface GatewayKeys extends Closeable {
   /**
@@ -84,4 +90,25 @@ async function askDatabase(relational: Relational, keyHash: string): Promise<Fou
 
 function refused(): AppError {
   return new AppError('unauthorized', 'Send a valid gateway key: Authorization: Bearer vk_live_…')
+}
+
+export interface Session {
+  key: string
+  created_at: string
+  expires_at: string
+}
+
+const sessionsMax = 1_000
+
+export async function readSessions(executor: SqlExecutor, uid: string): Promise<Session[]> {
+  const { rows } = await executor.query<{ shown: string; created_at: Date; expires_at: Date }>(
+    `select shown, created_at, expires_at from platform.gateway_keys
+     where agent_uid = $1 and expires_at > now() order by created_at desc limit ${sessionsMax}`,
+    [uid],
+  )
+  return rows.map(({ shown, created_at, expires_at }) => ({
+    key: shown,
+    created_at: created_at.toISOString(),
+    expires_at: expires_at.toISOString(),
+  }))
 }

@@ -4,7 +4,7 @@ import type { Configuration } from 'openid-client'
 import type { Logger } from 'pino'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import type { ProviderAccount } from '../people/provider-accounts.ts'
+import type { ProviderAccount } from '../people/people.ts'
 import type { BegunSignIn } from './start-cookie.ts'
 
 type Client = typeof import('openid-client')

@@ -7,7 +7,7 @@ import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { personOfAccount } from './provider-accounts.ts'
+import { personOfAccount } from './people.ts'
 import { type Checked, type SignInTry, wrongPassword } from './sign-in.ts'
 
 interface FirebaseAddress {

@@ -1,9 +1,8 @@
 /** Browsers that signed in before: a cookie gives each tries of its own at the account that signed in, and nothing else. */
 
 import { randomBytes } from 'node:crypto'
-import { createSealedCookies } from '../secrets/sealed-cookies.ts'
-import { parseSecretKey, type SecretKey } from '../secrets/sealing.ts'
-import type { Secrets } from '../secrets/secrets.ts'
+import { createSealedCookies, type SecretKey } from '../secrets/sealing.ts'
+import { type Secrets, sealingKey } from '../secrets/secrets.ts'
 import { accountOf } from './sign-in-limits.ts'
 
 /** From the last sign-in on. */
@@ -22,8 +21,7 @@ export interface KnownBrowsers {
 
 /** The key is in the database: cookies outlive restarts and count at every instance. Throws as `Secrets.get`. */
 export async function openKnownBrowsers(secrets: Secrets): Promise<KnownBrowsers> {
-  const bytes = await secrets.get(name, () => randomBytes(32))
-  return createKnownBrowsers(parseSecretKey(bytes.toString('hex'))!)
+  return createKnownBrowsers(await sealingKey(secrets, name))
 }
 
 export function createKnownBrowsers(key: SecretKey, now?: () => number): KnownBrowsers {

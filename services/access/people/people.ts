@@ -1,24 +1,27 @@
 /**
- * The people of the platform: added, given another role or password, and removed, each change with its outbox record and
- * its line in the audit in one transaction.
+ * The people of the platform: added, linked with an account at a provider, given another role or password, and removed, each
+ * change with its outbox record and its line in the audit in one transaction.
  */
 
 import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
 import { type Access, accessLevels } from '../agents/agents.ts'
-import { writePersonChange } from './changes.ts'
-import type { ProviderAccount } from './provider-accounts.ts'
 import {
+  type By,
   columns,
   emailPattern,
+  findByEmail,
   findPerson,
+  hasEmail,
+  notedBy,
   type Person,
   type PersonChanged,
   type PersonNote,
   refuseUnknown,
   shownOf,
   updateRow,
+  writePersonChange,
 } from './rows.ts'
 
 interface NewPerson {
@@ -157,4 +160,118 @@ export function checkNewPerson({ email, name, role, account }: NewPerson): void 
 
 function checkRole(role: Access): void {
   if (!accessLevels.includes(role)) throw invalidField('role', `must be one of ${accessLevels.join(', ')}`)
+}
+
+interface NewPassword {
+  /** What was stored when the present password was checked. */
+  before: string
+  /** PHC string. */
+  after: string
+  /** The session that goes on; all others end. */
+  keptSession: string | null
+}
+
+/** Throws AppError `not_found`, or `conflict` when the password changed since it was checked. */
+export function changePassword(
+  relational: Relational,
+  uid: string,
+  { before, after, keptSession }: NewPassword,
+  by: By,
+): Promise<PersonChanged> {
+  return relational.transaction(async (tx) => {
+    const { rows } = await tx.query<{ password: string | null }>(
+      'select password from platform.people where uid = $1 for update',
+      [uid],
+    )
+    const row = rows[0] ?? refuseUnknown()
+    if (row.password !== before) throw new AppError('conflict', 'The password was changed a moment ago.')
+    const person = await updateRow(tx, uid, 'password = $2, must_change_password = false', [after])
+    const ended = await tx.query(
+      'delete from platform.sessions where person_uid = $1 and id is distinct from $2',
+      [uid, keptSession],
+    )
+    await tx.query(
+      "delete from platform.refresh_tokens where uid = $1 and claims ->> 'session' is distinct from $2",
+      [uid, keptSession],
+    )
+    await notedBy(by, 'person.password')(tx, { target: uid, after: { ended_sessions: ended.rowCount } })
+    return { person, outboxId: await writePersonChange(tx, person, 'password') }
+  })
+}
+
+/** A hash of today's cost for the same password: nothing that others need to know. */
+export async function keepUpgradedHash(
+  executor: SqlExecutor,
+  uid: string,
+  { before, after }: { before: string; after: string },
+): Promise<void> {
+  await executor.query('update platform.people set password = $3 where uid = $1 and password = $2', [
+    uid,
+    before,
+    after,
+  ])
+}
+
+/** What a sign-in with a password needs of the account; null when there is none. */
+export async function readPasswordOf(
+  executor: SqlExecutor,
+  email: string,
+): Promise<{ person: Person; password: string | null } | null> {
+  if (!emailPattern.test(email)) return null
+  const { rows } = await executor.query<Person & { password: string | null }>(
+    `select ${columns}, password from platform.people where ${hasEmail('$1')}`,
+    [email],
+  )
+  if (!rows[0]) return null
+  const { password, ...person } = rows[0]
+  return { person, password }
+}
+
+/** An account at a provider. */
+export interface ProviderAccount {
+  issuer: string
+  subject: string
+}
+
+/**
+ * The person with this account at a provider; else the one whose verified e-mail it has, who is linked with it. A password
+ * that the person never replaced ends by that. Throws AppError `forbidden` when there is no such person.
+ */
+export function personOfAccount(
+  relational: Relational,
+  account: ProviderAccount,
+  verifiedEmail: string | null,
+  requestId: string,
+): Promise<Person> {
+  return relational.transaction(async (tx) => {
+    const { rows } = await tx.query<Person>(
+      `select ${columns} from platform.people where oidc_issuer = $1 and oidc_subject = $2`,
+      [account.issuer, account.subject],
+    )
+    if (rows[0]) return rows[0]
+    const named = verifiedEmail === null ? undefined : await findByEmail(tx, verifiedEmail, 'for update')
+    if (!named || named.oidc_subject !== null) throw refusedAccount()
+    const person = await updateRow(
+      tx,
+      named.uid,
+      `oidc_issuer = $2, oidc_subject = $3, must_change_password = false,
+       password = case when must_change_password then null else password end`,
+      [account.issuer, account.subject],
+    )
+    const by = { actor: { kind: 'person' as const, id: person.uid }, requestId }
+    await notedBy(by, 'person.link')(tx, {
+      target: person.uid,
+      before: shownOf(named),
+      after: shownOf(person),
+    })
+    await writePersonChange(tx, person, 'password')
+    return person
+  })
+}
+
+function refusedAccount(): AppError {
+  return new AppError(
+    'forbidden',
+    'No person of this platform has this account or its verified e-mail: ask an admin to add you.',
+  )
 }

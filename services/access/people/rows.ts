@@ -1,7 +1,11 @@
-/** Rows of people, and what every change of one writes with it. */
+/** Rows of people, and what every change of one writes with it: its line of the audit, and the record that every instance reads. */
 
+import { v7 as uuidv7 } from 'uuid'
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { writeOutbox } from '#runtime/publish/outbox.ts'
+import type { PersonChange } from '#schemas/types.ts'
+import { peopleChanges } from '#topics/catalog.ts'
 import { type Actor, writeAdminAction } from '../admin-audit/admin-audit.ts'
 import type { Access } from '../agents/agents.ts'
 
@@ -99,4 +103,16 @@ export function shownOf({ email, name, role, oidc_issuer, oidc_subject }: Person
 
 export function refuseUnknown(): never {
   throw new AppError('not_found', 'There is no such person.')
+}
+
+type PersonChangeKind = PersonChange['change']
+
+/** Writes the change's outbox row and returns its id. Call it in the transaction that holds the person's row. */
+export function writePersonChange(
+  tx: SqlExecutor,
+  { uid, role, version }: Pick<PersonChange, 'uid' | 'role' | 'version'>,
+  change: PersonChangeKind,
+): Promise<number> {
+  const value: PersonChange = { uid, change, role, version, occurred_at: Date.now() }
+  return writeOutbox(tx, { topic: peopleChanges.name, key: peopleChanges.key(uid), eventId: uuidv7(), value })
 }

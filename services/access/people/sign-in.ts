@@ -2,8 +2,8 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { keepUpgradedHash, readPasswordOf } from './kept-passwords.ts'
 import type { Passwords } from './passwords.ts'
+import { keepUpgradedHash, readPasswordOf } from './people.ts'
 import type { RefusedSignIns } from './refused-sign-ins.ts'
 import type { Person } from './rows.ts'
 import type { AdmittedTry, SignInLimits } from './sign-in-limits.ts'

@@ -1,7 +1,5 @@
 /** Finds and removes secrets in texts: those of a file of the operator and the platform's own keys. */
 
-import { platformKeys } from './platform-keys.ts'
-
 /** Shown in place of a secret. */
 const cut = '[cut]'
 /** A text may be escaped inside a text that is escaped: escapes are undone this often. */
@@ -59,3 +57,7 @@ function withoutPercents(text: string): string {
     Buffer.from(bytes.replaceAll('%', ''), 'hex').toString(),
   )
 }
+
+/** Agent keys, gateway keys and the first line of a private key. */
+export const platformKeys =
+  /svc_[0-9a-f]{64}|vk_live_[A-Za-z0-9_-]{43}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/g

@@ -1,4 +1,4 @@
-/** Encrypts secrets at rest with AES-256-GCM, and finds the key that one was encrypted with. */
+/** Encrypts secrets at rest, and what a browser keeps, with AES-256-GCM, and finds the key that one was encrypted with. */
 
 import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto'
 
@@ -64,5 +64,31 @@ export function unseal(keys: readonly SecretKey[], name: string, sealed: Buffer)
     return Buffer.concat([opening.update(sealed.subarray(headBytes)), opening.final()])
   } catch {
     return null
+  }
+}
+
+export interface SealedCookies<T extends object> {
+  seal(value: T): string
+  /** Null for whatever is not such a cookie of this installation, or too old. */
+  open(cookie: string | undefined): T | null
+}
+
+/** `name` keeps cookies of one kind from counting as another. */
+export function createSealedCookies<T extends object>(
+  key: SecretKey,
+  { name, ttlS }: { name: string; ttlS: number },
+  now: () => number = Date.now,
+): SealedCookies<T> {
+  return {
+    seal(value) {
+      const text = JSON.stringify({ ...value, until: now() + ttlS * 1_000 })
+      return seal(key, name, Buffer.from(text)).toString('base64url')
+    },
+    open(cookie) {
+      const bytes = unseal([key], name, Buffer.from(cookie ?? '', 'base64url'))
+      if (!bytes) return null
+      const { until, ...value } = JSON.parse(bytes.toString('utf8')) as T & { until: number }
+      return until > now() ? (value as unknown as T) : null
+    },
   }
 }

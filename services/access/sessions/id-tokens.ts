@@ -1,9 +1,13 @@
-/** The ID tokens that sessions buy: short-lived at the local issuer, so that most of what a thief of one could do is over soon. */
+/**
+ * The ID tokens that sessions buy: short-lived at the local issuer, so that most of what a thief of one could do is over soon.
+ * The refresh token of a provider is kept encrypted with the session that it began.
+ */
 
 import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { FirebasePeople } from '../people/firebase.ts'
-import type { ProviderTokens } from './provider-tokens.ts'
+import { seal, unseal } from '../secrets/sealing.ts'
+import { type Secrets, sealingKey } from '../secrets/secrets.ts'
 
 /** Google knows an hour alone. */
 const sessionTokenTtlS = 600
@@ -48,4 +52,21 @@ export async function buyIdToken(parts: SessionTokensParts, session: BuyingSessi
   }
   const { customToken } = await identity.createCustomToken(session.personUid, claims)
   return firebase.exchange(customToken)
+}
+
+export interface ProviderTokens {
+  /** It opens for this session alone. */
+  seal(sessionId: string, token: string): Buffer
+  /** Null for what was not sealed for this session. */
+  open(sessionId: string, sealed: Buffer): string | null
+}
+
+/** Throws as `Secrets.get`. */
+export async function openProviderTokens(secrets: Secrets): Promise<ProviderTokens> {
+  const key = await sealingKey(secrets, 'provider-tokens')
+  const name = (sessionId: string) => `provider token of ${sessionId}`
+  return {
+    seal: (sessionId, token) => seal(key, name(sessionId), Buffer.from(token)),
+    open: (sessionId, sealed) => unseal([key], name(sessionId), sealed)?.toString('utf8') ?? null,
+  }
 }

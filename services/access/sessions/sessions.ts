@@ -12,7 +12,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { writeAdminAction } from '../admin-audit/admin-audit.ts'
 import type { Access } from '../agents/agents.ts'
-import { writePersonChange } from '../people/changes.ts'
+import { writePersonChange } from '../people/rows.ts'
 
 /** Without being used for so long a session is over. */
 const sessionIdleS = 12 * 3_600

@@ -3,12 +3,14 @@
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
 import type { Caller } from '../callers/caller.ts'
-import type { TokenSubject } from './rows.ts'
 
 /** A change that the tails did not bring, as while the log is away, is found after this time. */
 const lookAgainMs = 15_000
 /** Longer than any timer can wait. */
 const timerMsMax = 2 ** 31 - 1
+
+/** What a token names; as text it is the credential under which its caller is remembered. */
+export type TokenSubject = Pick<Caller, 'kind' | 'uid' | 'agentKeyId' | 'sessionId'>
 
 export interface Watch {
   signal: AbortSignal

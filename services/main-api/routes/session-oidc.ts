@@ -5,9 +5,8 @@
 
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '#lib/errors.ts'
-import { issueCode } from '#services/access/oidc/sign-in-codes.ts'
-import { startTtlS } from '#services/access/oidc/start-cookie.ts'
-import { personOfAccount } from '#services/access/people/provider-accounts.ts'
+import { issueCode, startTtlS } from '#services/access/oidc/start-cookie.ts'
+import { personOfAccount } from '#services/access/people/people.ts'
 import { cookieOptions, cookiePath, returnOriginOf, startCookie } from '../browser.ts'
 import type { MainApi } from '../main-api.ts'
 

@@ -11,9 +11,13 @@ import { linkNext, type PageParameters, page, placeOf, readPage } from '#runtime
 import { around, sendRows } from '#runtime/http/send-rows.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
-import { leastAccess } from '#services/access/callers/least-access.ts'
-import { idOfSeed } from '#services/access/idempotency.ts'
+import { leastAccess } from '#services/access/callers/credentials.ts'
+import {
+  idempotencyHeaders,
+  idempotencyProblems,
+  idempotent,
+  idOfSeed,
+} from '#services/access/idempotency.ts'
 import { authorOf } from '#services/records/store/author.ts'
 import type { ChangeRequest } from '#services/records/store/change.ts'
 import type { RecordKind, RecordRow } from '#services/records/store/kind.ts'

@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { defineIngress } from '#runtime/start/service.ts'
 import { tokenSettings } from '#services/access/provider/settings.ts'
-import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
+import { keysAtHand, secretSettings } from '#services/access/secrets/secrets.ts'
 
 const config = Type.Object({ ...secretSettings.properties, ...tokenSettings.properties })
 

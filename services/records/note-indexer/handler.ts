@@ -8,7 +8,7 @@ import type { CallContext } from '#runtime/consume/consumer.ts'
 import { headerNames, type Message, type OutgoingMessage } from '#runtime/publish/messages.ts'
 import type { PartitionWriters } from '#runtime/publish/publisher.ts'
 import type { HubRecord, VectorUpsert } from '#schemas/types.ts'
-import { hubNoteId } from '#services/access/audit/note-ids.ts'
+import { hubNoteId } from '#services/access/audit/notes.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 
 /** Characters of a note that its vector is made of: more than models read, and little enough for one turn of the event loop. */

@@ -8,7 +8,7 @@ import { isCollection, vectorDimension } from '#engines/vectors/collections.ts'
 import type { FieldError } from '#lib/errors.ts'
 import { parseJson } from '#runtime/http/json-body.ts'
 import { fieldErrorsMax, pointerPart, validationFailed } from '#runtime/http/validation.ts'
-import { isReserved, reservedId } from '#services/access/audit/note-ids.ts'
+import { isReserved, reservedId } from '#services/access/audit/notes.ts'
 import { collectionNotFound, packPayload, packVector, pointIdFault } from './point.ts'
 
 export const pointsMax = 1_000

@@ -9,7 +9,7 @@ import {
   createRecentOperations,
   type RecentOperations,
 } from '#services/access/audit/trail/recent-operations.ts'
-import { type Access, openAccess } from '#services/access/callers/access.ts'
+import { type Access, openAccess } from '#services/access/front-door.ts'
 import { type Handshakes, openHandshakes } from '#services/access/handshake/handshakes.ts'
 import { openSecrets } from '#services/access/secrets/secrets.ts'
 import { type ByteBudget, createByteBudget } from '../accept/byte-budget.ts'

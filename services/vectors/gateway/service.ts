@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
 import { defineIngress } from '#runtime/start/service.ts'
-import { keysAtHand, secretSettings } from '#services/access/secrets/secret-keys.ts'
+import { keysAtHand, secretSettings } from '#services/access/secrets/secrets.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,

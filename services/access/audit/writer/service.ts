@@ -1,17 +1,19 @@
 /** The audit-writer: makes a searchable note in fleet_notes of every audit event, and deletes old notes again. */
 
 import { Type } from 'typebox'
+import type { VectorStore } from '#engines/vectors/port.ts'
+import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startBatchConsumer } from '#runtime/consume/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
 import { createArrivals, createPace } from '#runtime/pace.ts'
+import type { Publisher } from '#runtime/publish/messages.ts'
 import { createPartitionWriters } from '#runtime/publish/publisher.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
-import { auditEvents } from '#topics/catalog.ts'
-import { createHandler } from './handler.ts'
-import { pruneAuditNotes } from './retention.ts'
+import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
+import { auditNoteTime, createHandler } from '../notes.ts'
 
 const config = Type.Object({
   AUDIT_RETENTION_DAYS: Type.Integer({
@@ -130,4 +132,42 @@ function startPruning(context: Context, signal: AbortSignal): Promise<void> {
       log.info({ deleted }, 'audit.pruned')
     }),
   )
+}
+
+const pageSize = 200
+/** Between two pages, so that searches and writes come first. */
+const pagePauseMs = 200
+
+interface RetentionParts {
+  vectors: Pick<VectorStore, 'scroll'>
+  publisher: Pick<Publisher, 'publish'>
+  retentionDays: number
+  now?(): number
+  signal: AbortSignal
+}
+
+/** Goes once through all audit notes, page by page. Resolves with how many were deleted; other notes are never touched. */
+export async function pruneAuditNotes(parts: RetentionParts): Promise<number> {
+  const before = (parts.now?.() ?? Date.now()) - parts.retentionDays * 86_400_000
+  const filter = { must: [{ key: 'tags', match: { value: 'auth' } }] }
+  let deleted = 0
+  let offset: string | undefined
+  while (!parts.signal.aborted) {
+    const page = await parts.vectors.scroll('fleet_notes', {
+      limit: pageSize,
+      filter,
+      withPayload: false,
+      ...(offset === undefined ? {} : { offset }),
+    })
+    const old = page.points.filter((point) => (auditNoteTime(point.id) ?? Number.POSITIVE_INFINITY) < before)
+    await parts.publisher.publish(
+      vectorsCommands,
+      old.map((point) => ({ key: { collection: 'fleet_notes', id: point.id }, value: null })),
+    )
+    deleted += old.length
+    if (page.next === null) break
+    offset = page.next
+    await sleep(pagePauseMs, parts.signal)
+  }
+  return deleted
 }

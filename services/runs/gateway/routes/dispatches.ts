@@ -9,9 +9,13 @@ import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
 import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
-import { leastAccess } from '#services/access/callers/least-access.ts'
-import { idOfSeed } from '#services/access/idempotency.ts'
+import { leastAccess } from '#services/access/callers/credentials.ts'
+import {
+  idempotencyHeaders,
+  idempotencyProblems,
+  idempotent,
+  idOfSeed,
+} from '#services/access/idempotency.ts'
 import { authorOf } from '#services/records/store/author.ts'
 import { openFollow } from '../../follow/follow.ts'
 import { dispatchOf } from '../../follow/subjects.ts'

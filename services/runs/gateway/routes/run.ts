@@ -8,10 +8,13 @@ import { AppError } from '#lib/errors.ts'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { callerOfEither } from '#services/access/callers/credentials.ts'
-import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
-import { leastAccess } from '#services/access/callers/least-access.ts'
-import { idOfSeed } from '#services/access/idempotency.ts'
+import { callerOfEither, leastAccess } from '#services/access/callers/credentials.ts'
+import {
+  idempotencyHeaders,
+  idempotencyProblems,
+  idempotent,
+  idOfSeed,
+} from '#services/access/idempotency.ts'
 import { endOperation } from '#services/access/limits/limit-rate.ts'
 import { type Follow, openFollow } from '../../follow/follow.ts'
 import { runAlone, treeOf } from '../../follow/subjects.ts'

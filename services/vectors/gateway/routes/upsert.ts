@@ -10,9 +10,13 @@ import { receiveBody } from '#runtime/http/receive-body.ts'
 import { createValidator } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { idempotencyHeaders, idempotencyProblems, idempotent } from '#services/access/callers/idempotent.ts'
-import { leastAccess } from '#services/access/callers/least-access.ts'
-import { idOfSeed } from '#services/access/idempotency.ts'
+import { leastAccess } from '#services/access/callers/credentials.ts'
+import {
+  idempotencyHeaders,
+  idempotencyProblems,
+  idempotent,
+  idOfSeed,
+} from '#services/access/idempotency.ts'
 import { upsertBodyBytesMax } from '../../accept/byte-budget.ts'
 import { type ParsedUpsert, parseUpsert, pointsMax } from '../../accept/parse-upsert.ts'
 import type { Reservation } from '../../read/operations/backlog.ts'

@@ -9,8 +9,7 @@ import {
   listAgentKeys,
   revokeAgentKey,
 } from '#services/access/agent-keys/agent-keys.ts'
-import { createKeyHolders } from '#services/access/agent-keys/key-holders.ts'
-import { createLastUse } from '#services/access/agent-keys/last-use.ts'
+import { createKeyHolders, createLastUse } from '#services/access/agent-keys/trades.ts'
 import { deleteAgent, provisionAgent } from '#services/access/agents/agents.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 

@@ -2,9 +2,16 @@
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
-import { changePassword, readPasswordOf } from '#services/access/people/kept-passwords.ts'
-import { addPerson, listPeople, removePerson, setRole, showPerson } from '#services/access/people/people.ts'
-import { personOfAccount } from '#services/access/people/provider-accounts.ts'
+import {
+  addPerson,
+  changePassword,
+  listPeople,
+  personOfAccount,
+  readPasswordOf,
+  removePerson,
+  setRole,
+  showPerson,
+} from '#services/access/people/people.ts'
 import { hasEmail, notedBy } from '#services/access/people/rows.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 

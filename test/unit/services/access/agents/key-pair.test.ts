@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { placePrivateKey } from '#services/access/agents/key-file.ts'
+import { placePrivateKey } from '#services/access/agents/key-pair.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 
 const child = fileURLToPath(new URL('../../../../support/full-disk-child.ts', import.meta.url))

@@ -7,9 +7,8 @@ import { AppError } from '#lib/errors.ts'
 import { createArrivals, createPace } from '#runtime/pace.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { AuditEvent } from '#schemas/types.ts'
-import { auditNoteTime } from '#services/access/audit/note-ids.ts'
-import { createHandler, noteOf } from '#services/access/audit/writer/handler.ts'
-import { pruneAuditNotes } from '#services/access/audit/writer/retention.ts'
+import { auditNoteTime, createHandler, noteOf } from '#services/access/audit/notes.ts'
+import { pruneAuditNotes } from '#services/access/audit/writer/service.ts'
 import { auditEvent } from '#test/support/audit-event.ts'
 
 const signal = new AbortController().signal

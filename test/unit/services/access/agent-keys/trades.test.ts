@@ -1,7 +1,7 @@
 /** How often an agent key may be traded. */
 
 import { expect, test } from 'vitest'
-import { createKeyLimits } from '#services/access/agent-keys/key-limits.ts'
+import { createKeyLimits } from '#services/access/agent-keys/trades.ts'
 
 function limitsAt() {
   let now = 1_000_000

@@ -1,9 +1,12 @@
-/** Turns batches of audit.events into notes: of each event its last state, published to vectors.commands. */
+/**
+ * Audit notes in fleet_notes: their ids, which the platform alone writes, and how batches of audit.events become notes, of each
+ * event its last state, published to vectors.commands.
+ */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Embedder } from '#engines/embedder/port.ts'
 import type { Payload } from '#engines/vectors/port.ts'
-import { isFenced, isUnavailable } from '#lib/errors.ts'
+import { AppError, isFenced, isUnavailable } from '#lib/errors.ts'
 import { done, type Outcome, unavailable } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consume/consumer.ts'
 import type { Pace } from '#runtime/pace.ts'
@@ -11,7 +14,6 @@ import { headerNames, type Message, type OutgoingMessage, type Publisher } from 
 import type { PartitionWriters } from '#runtime/publish/publisher.ts'
 import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { auditNoteId } from '../note-ids.ts'
 
 /** Notes that are later than this are not held back any longer, however busy the platform is. */
 const lateMs = 300_000
@@ -116,4 +118,39 @@ function titleOf(event: AuditEvent): string {
   const where = event.collection === null ? '' : ` on ${event.collection}`
   const times = event.phase === 'summary' ? `${event.count} times ` : ''
   return `${event.operation}${where} by ${event.agent_id}: ${times}${event.outcome}`
+}
+
+const auditNotePrefix = 'audit-'
+const hubNotePrefix = 'note-'
+const reservedPrefixes = [auditNotePrefix, hubNotePrefix]
+const uuidV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+/** True for an id of fleet_notes that no caller may write. */
+export function isReserved(collection: string, id: string): boolean {
+  return collection === 'fleet_notes' && reservedPrefixes.some((prefix) => id.startsWith(prefix))
+}
+
+/** The fault of a caller that names such an id. */
+export function reservedId(): AppError {
+  return new AppError(
+    'reserved_id',
+    `In fleet_notes ids that begin with ${reservedPrefixes.join(' or ')} are written by the platform alone.`,
+  )
+}
+
+export function auditNoteId(eventId: string): string {
+  return `${auditNotePrefix}${eventId}`
+}
+
+/** Milliseconds since 1970 from the id `audit-<UUIDv7>`; null for every other id, which is then no audit note. */
+export function auditNoteTime(id: string): number | null {
+  if (!id.startsWith(auditNotePrefix)) return null
+  const uuid = id.slice(auditNotePrefix.length)
+  if (!uuidV7.test(uuid)) return null
+  return Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+}
+
+/** Of a note of the hub, by its number there. */
+export function hubNoteId(id: number): string {
+  return `${hubNotePrefix}${id}`
 }
