@@ -1,13 +1,13 @@
 /** The event log on Kafka; its parts are in kafka/. */
 
 import { deadlines } from '#lib/deadlines.ts'
-import { logUnavailable, partitionNotFound } from './faults.ts'
+import { partitionNotFound } from './faults.ts'
 import { createRepeatedCalls } from './kafka/calls.ts'
 import { createCluster, type KafkaOptions } from './kafka/cluster.ts'
 import { openConsumer } from './kafka/consumer.ts'
 import { createGroups } from './kafka/groups.ts'
-import { createOwnIdentities, takeIdentities } from './kafka/identities.ts'
 import { createLogRanges } from './kafka/log-ranges.ts'
+import { createOwnIdentities, takeIdentities } from './kafka/partition-writer.ts'
 import { createProducer, type Producer } from './kafka/producer.ts'
 import { createQuietFetcher } from './kafka/quiet-fetcher.ts'
 import { openReader, type ReaderParts } from './kafka/reader.ts'
@@ -94,11 +94,8 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
       for (const [partition, offset] of from) seek(partition, offset)
       return remember({ ...reader, seek })
     },
-    async ping(timeoutMs = pingTimeoutMs) {
-      await cluster.ping(timeoutMs).catch((error: unknown) => {
-        throw logUnavailable(error)
-      })
-    },
+    /** Other brokers are asked until the time is over. */
+    ping: (timeoutMs = pingTimeoutMs) => calls.ask(async () => void (await cluster.metadata([])), timeoutMs),
     close() {
       closing ??= close()
       return closing

@@ -14,21 +14,15 @@ export function startOf(range: PartitionRange, from: TailOptions['from']): numbe
   return from === 'end' ? range.end : range.start
 }
 
-interface Taking {
-  /** Of one partition, in order. */
-  give(partition: number, records: StoredRecord[]): void
-  /** What the reader has come to, less what is not taken yet. */
-  taken(read: Map<number, number>): Map<number, number>
-}
-
 /**
  * A partition is paused while a promise of `take` is open; what still comes then waits behind it. `changed` is called
  * when more was taken. A rejection counts as taken: the taker has to say what its fault means.
  */
-export function createTaking(held: Held, take: TailOptions['records'], changed: () => void): Taking {
+export function createTaking(held: Held, take: TailOptions['records'], changed: () => void) {
   /** By partition: the first offset of what is not taken, and of what waits behind it. */
   const open = new Map<number, { from: number; waiting: StoredRecord[][] }>()
 
+  /** Of one partition, in order. */
   function give(partition: number, records: StoredRecord[]): void {
     const busy = open.get(partition)
     if (busy) {
@@ -55,7 +49,8 @@ export function createTaking(held: Held, take: TailOptions['records'], changed: 
 
   return {
     give,
-    taken(read) {
+    /** What the reader has come to, less what is not taken yet. */
+    taken(read: Map<number, number>): Map<number, number> {
       const taken = new Map(read)
       for (const [partition, { from }] of open) taken.set(partition, from)
       return taken

@@ -9,12 +9,7 @@ import { relationalUnavailable } from './sql-faults.ts'
 
 const reconnectBackoff = { baseMs: 200, maxMs: 5_000 }
 
-export interface Listener {
-  listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>>
-  close(): Promise<void>
-}
-
-export function createListener(createClient: () => pg.Client, log: Logger): Listener {
+export function createListener(createClient: () => pg.Client, log: Logger) {
   const channels = new Map<string, Set<(payload: string) => void>>()
   const closed = new AbortController()
   let client: Promise<pg.Client> | undefined
@@ -65,7 +60,7 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
   }
 
   return {
-    async listen(channel, listener) {
+    async listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>> {
       const listeners = channels.get(channel) ?? new Set()
       channels.set(channel, listeners.add(listener))
       const leave = () => {
@@ -82,7 +77,7 @@ export function createListener(createClient: () => pg.Client, log: Logger): List
         if (leave() && client) await query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
       }
     },
-    async close() {
+    async close(): Promise<void> {
       closed.abort()
       channels.clear()
       const open = await client?.catch(() => undefined)

@@ -11,19 +11,12 @@ import type { Clock } from './clock.ts'
 import { nameOf } from './record-tables.ts'
 import type { Table, Writer } from './writer.ts'
 
-interface Cleaner {
-  /** One round over all partitions. Rounds never overlap. */
-  sweep(): Promise<void>
-  /** Compacts all but the newest record of each partition of the topic, and removes tombstones whose time is over. */
-  compactNow(topic: string): Promise<void>
-}
-
 /** `trimmed` is called with a partition's new start. */
 export function createCleaner(
   db: DatabaseSync,
   writer: Writer,
   { clock, trimmed }: { clock: Clock; trimmed(id: number, start: number): void },
-): Cleaner {
+) {
   let running: Promise<void> = Promise.resolve()
 
   async function clean(table: Table): Promise<void> {
@@ -44,11 +37,13 @@ export function createCleaner(
     return mine
   }
   return {
-    sweep: () =>
+    /** One round over all partitions. Rounds never overlap. */
+    sweep: (): Promise<void> =>
       afterOthers(async () => {
         for (const table of [...writer.tables.values()]) if (alive(table)) await clean(table)
       }),
-    compactNow: (topic) =>
+    /** Compacts all but the newest record of each partition of the topic, and removes tombstones whose time is over. */
+    compactNow: (topic: string): Promise<void> =>
       afterOthers(async () => {
         for (const table of [...writer.tables.values()]) {
           if (table.topic.name === topic && alive(table))

@@ -100,20 +100,14 @@ export function openForReading(file: string): DatabaseSync {
 const freeBytesMin = 128 * 1024 * 1024
 const trialBytes = { least: 64 * 1024, most: 1024 * 1024 }
 
-interface WriteProbe {
-  /** Runs a write of about `bytes` and remembers whether it got through. */
-  watch<T>(bytes: number, write: () => T): T
-  /** Throws what a write would meet. */
-  check(): void
-}
-
 /** `freeBytes` is the room on the disk. */
-export function createWriteProbe(db: DatabaseSync, freeBytes: () => number): WriteProbe {
+export function createWriteProbe(db: DatabaseSync, freeBytes: () => number) {
   /** Size of the last write, if it failed. */
   let failed: number | undefined
 
   return {
-    watch(bytes, write) {
+    /** Runs a write of about `bytes` and remembers whether it got through. */
+    watch<T>(bytes: number, write: () => T): T {
       try {
         const written = write()
         failed = undefined
@@ -123,7 +117,8 @@ export function createWriteProbe(db: DatabaseSync, freeBytes: () => number): Wri
         throw error
       }
     },
-    check() {
+    /** Throws what a write would meet. */
+    check(): void {
       if (failed === undefined && freeBytes() >= freeBytesMin) return
       tryWriting(db, Math.min(trialBytes.most, Math.max(trialBytes.least, failed ?? 0)))
       failed = undefined
@@ -146,18 +141,13 @@ function tryWriting(db: DatabaseSync, bytes: number): void {
   inTransaction(db, () => db.exec(`delete from meta where name = 'write-probe'`))
 }
 
-export interface LogSnapshot {
-  /** Writes the log's file below `directory`, which is made; `onProgress` counts pages of the file. */
-  copyTo(directory: string, onProgress: (done: number, total: number) => void): Promise<void>
-  /** Until then the write-ahead log keeps what comes after the instant. */
-  close(): void
-}
-
 /** Pages that are copied between two reports. */
 const pagesPerStep = 512
 
+export type LogSnapshot = ReturnType<typeof openLogSnapshot>
+
 /** Holds what was committed before the call. Neither writers nor readers of the log wait for it. */
-export function openLogSnapshot(directory: string): LogSnapshot {
+export function openLogSnapshot(directory: string) {
   const db = openForReading(logPath(directory))
   try {
     // A transaction sees one state for as long as it is open, from its first read on.
@@ -168,14 +158,16 @@ export function openLogSnapshot(directory: string): LogSnapshot {
     throw error
   }
   return {
-    async copyTo(target, onProgress) {
+    /** Writes the log's file below `directory`, which is made; `onProgress` counts pages of the file. */
+    async copyTo(target: string, onProgress: (done: number, total: number) => void): Promise<void> {
       makeFolder(target)
       await backup(db, logPath(target), {
         rate: pagesPerStep,
         progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),
       })
     },
-    close() {
+    /** Until then the write-ahead log keeps what comes after the instant. */
+    close(): void {
       db.exec('rollback')
       db.close()
     },

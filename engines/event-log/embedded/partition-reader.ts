@@ -23,24 +23,15 @@ export interface ReaderOptions {
   fault(error: unknown): void
 }
 
-export interface PartitionReader {
-  /** Next offset to be delivered; null while it reads nothing. */
-  position(): number | null
-  /** True once it was given a position. */
-  started(): boolean
-  seek(offset: number): void
-  pause(): void
-  resume(): void
-  stop(): void
-}
-
 interface Block {
   /** Offset behind its last record. */
   next: number
   take(): StoredRecord[]
 }
 
-export function createPartitionReader(options: ReaderOptions): PartitionReader {
+export type PartitionReader = ReturnType<typeof createPartitionReader>
+
+export function createPartitionReader(options: ReaderOptions) {
   const { state, bytesMax } = options
   /** Next to be delivered. */
   let position: number | null = null
@@ -126,9 +117,11 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
   state.readers.add(partitionListener)
 
   return {
-    position: () => position,
-    started: () => started,
-    seek(offset) {
+    /** Next offset to be delivered; null while it reads nothing. */
+    position: (): number | null => position,
+    /** True once it was given a position. */
+    started: (): boolean => started,
+    seek(offset: number): void {
       if (stopped) return
       halt()
       started = true
@@ -136,14 +129,14 @@ export function createPartitionReader(options: ReaderOptions): PartitionReader {
       if (offset < state.start || offset > state.end) outside(offset)
       else pump()
     },
-    pause() {
+    pause(): void {
       paused = true
     },
-    resume() {
+    resume(): void {
       paused = false
       pump()
     },
-    stop() {
+    stop(): void {
       stopped = true
       halt()
       state.readers.delete(partitionListener)

@@ -215,17 +215,19 @@ class BlockRecord implements StoredRecord {
   }
 
   get headers(): Record<string, string> {
-    if (this.#headers === undefined) {
-      const text = this.#block.toString('utf8', this.#headersAt, this.#end)
-      this.#headers = text === '' ? {} : (JSON.parse(text) as Record<string, string>)
-    }
+    this.#headers ??= this.#readHeaders()
     return this.#headers
   }
 
+  /** Keeps nothing: of most records nothing else of the headers is ever asked for. */
   headerBytes(name: string): Buffer | undefined {
-    const found = textIn(this.#block, this.#headersAt, this.#end, name)
-    if (found !== null) return found
-    return Object.hasOwn(this.headers, name) ? Buffer.from(this.headers[name]!) : undefined
+    const headers = this.#headers ?? this.#readHeaders()
+    return Object.hasOwn(headers, name) ? Buffer.from(headers[name]!) : undefined
+  }
+
+  #readHeaders(): Record<string, string> {
+    const text = this.#block.toString('utf8', this.#headersAt, this.#end)
+    return text === '' ? {} : (JSON.parse(text) as Record<string, string>)
   }
 
   get #keyBytes(): number {
@@ -243,40 +245,4 @@ class BlockRecord implements StoredRecord {
   #part(at: number, length: number): Buffer | null {
     return length < 0 ? null : this.#block.subarray(at, at + length)
   }
-}
-
-const quote = 0x22
-const backslash = 0x5c
-const colon = 0x3a
-
-/**
- * The bytes of one text in an object of texts as JSON.stringify writes it, without reading the rest; `name` is ASCII.
- * Undefined when it is not there, null where only a parser can tell (something before it is escaped).
- */
-function textIn(json: Buffer, from: number, to: number, name: string): Buffer | null | undefined {
-  let at = from + 1
-  while (at < to && json[at] === quote) {
-    const nameEnd = endOfText(json, at + 1, to)
-    if (nameEnd < 0 || json[nameEnd + 1] !== colon || json[nameEnd + 2] !== quote) return null
-    const textEnd = endOfText(json, nameEnd + 3, to)
-    if (textEnd < 0) return null
-    if (isText(json, at + 1, nameEnd, name)) return json.subarray(nameEnd + 3, textEnd)
-    at = textEnd + 2
-  }
-  return undefined
-}
-
-/** Index of the closing quote; -1 when something is escaped before it. */
-function endOfText(json: Buffer, from: number, to: number): number {
-  for (let at = from; at < to; at++) {
-    if (json[at] === quote) return at
-    if (json[at] === backslash) return -1
-  }
-  return -1
-}
-
-function isText(bytes: Buffer, from: number, to: number, text: string): boolean {
-  if (to - from !== text.length) return false
-  for (let i = 0; i < text.length; i++) if (bytes[from + i] !== text.charCodeAt(i)) return false
-  return true
 }

@@ -15,7 +15,7 @@ import {
   metadataV12,
 } from '@platformatic/kafka'
 import type { Logger } from 'pino'
-import { sleep, withTimeout } from '#lib/backoff.ts'
+import { withTimeout } from '#lib/backoff.ts'
 import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -72,8 +72,6 @@ export interface Cluster extends Closeable {
   readonly settings: Kept<Map<string, string | null>>
   /** What one broker knows of the cluster and of these topics, null for all; another one is asked each time. */
   metadata(topics: string[] | null): Promise<MetadataResponse>
-  /** Resolves when a broker answers; other ones are asked until `timeoutMs` are over, then it rejects. */
-  ping(timeoutMs: number): Promise<void>
   /** `host:port (id)` of a broker; null for one that is not known. */
   addressOf(node: number): string | null
   /** The node id of a group's coordinator. Throws while there is none. */
@@ -89,7 +87,6 @@ export interface Cluster extends Closeable {
 const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = deadlines.engine.logAskMs
 const closeTimeoutMs = 1_000
-const pingPauseMs = 100
 /** Requests on one connection that wait for their answers. */
 const requestsInFlightMax = 64
 const coordinatorKinds = { group: 0, transaction: 1 }
@@ -180,7 +177,6 @@ export function createCluster(options: KafkaOptions): Cluster {
     topics,
     settings,
     metadata,
-    ping: (timeoutMs) => untilAnswered(() => metadata([]), timeoutMs),
     addressOf(node) {
       const address = brokers.get(node)
       return address ? `${address.host}:${address.port} (${node})` : null
@@ -200,23 +196,6 @@ export function createCluster(options: KafkaOptions): Cluster {
       await Promise.all([...pools].map(closePool))
       pools.clear()
     },
-  }
-}
-
-/** Asks again until `timeoutMs` are over; then the last fault is the cause. */
-async function untilAnswered(ask: () => Promise<unknown>, timeoutMs: number): Promise<void> {
-  const end = performance.now() + timeoutMs
-  let last: unknown
-  const late = () => new Error('no answer in time', { cause: last })
-  for (;;) {
-    try {
-      await withTimeout(ask(), end - performance.now(), late)
-      return
-    } catch (error) {
-      if (performance.now() + pingPauseMs >= end) throw error
-      last = error
-      await sleep(pingPauseMs)
-    }
   }
 }
 
@@ -280,13 +259,12 @@ function parseAddress(broker: string): Address {
 }
 
 function securityOf({ ssl, sasl }: KafkaOptions) {
-  const mechanisms = { plain: 'PLAIN', 'scram-sha-256': 'SCRAM-SHA-256', 'scram-sha-512': 'SCRAM-SHA-512' }
   return {
     ...(ssl ? { tls: ssl, tlsServerName: true } : {}),
     ...(sasl
       ? {
           sasl: {
-            mechanism: mechanisms[sasl.mechanism] as 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512',
+            mechanism: sasl.mechanism.toUpperCase() as 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512',
             username: sasl.username,
             password: sasl.password,
           },

@@ -133,31 +133,21 @@ interface OwnedPartition {
   announced: boolean
 }
 
-interface OwnedPartitions {
-  get(partition: number): OwnedPartition | undefined
-  /** True while this very ownership lasts. */
-  holds(owned: OwnedPartition): boolean
-  all(): number[]
-  member(): Joined | undefined
-  claim(): Omit<Claim, 'memberId'>
-  /** `revoked` are owned until `release`: nobody else has them before this member has joined again. */
-  take(joined: Joined): { gained: OwnedPartition[]; lost: number[]; revoked: number[] }
-  /** Forgets these; returns those that were owned. */
-  release(partitions: number[]): number[]
-  /** Forgets everything; returns what was owned. */
-  clear(): number[]
-}
-
-export function createOwnedPartitions(): OwnedPartitions {
+export function createOwnedPartitions() {
   const byNumber = new Map<number, OwnedPartition>()
   let member: Joined | undefined
   return {
-    get: (partition) => byNumber.get(partition),
-    holds: (owned) => byNumber.get(owned.partition) === owned,
-    all: () => [...byNumber.keys()],
-    member: () => member,
-    claim: () => ({ generation: member?.generation ?? 0, partitions: [...byNumber.keys()] }),
-    take(joined) {
+    get: (partition: number): OwnedPartition | undefined => byNumber.get(partition),
+    /** True while this very ownership lasts. */
+    holds: (owned: OwnedPartition): boolean => byNumber.get(owned.partition) === owned,
+    all: (): number[] => [...byNumber.keys()],
+    member: (): Joined | undefined => member,
+    claim: (): Omit<Claim, 'memberId'> => ({
+      generation: member?.generation ?? 0,
+      partitions: [...byNumber.keys()],
+    }),
+    /** `revoked` are owned until `release`: nobody else has them before this member has joined again. */
+    take(joined: Joined): { gained: OwnedPartition[]; lost: number[]; revoked: number[] } {
       // A generation in between that this member did not see: others may have owned, and worked on, its partitions.
       const consecutive = member !== undefined && [0, 1].includes(joined.generation - member.generation)
       const kept = consecutive ? joined.partitions.filter((partition) => byNumber.has(partition)) : []
@@ -171,8 +161,10 @@ export function createOwnedPartitions(): OwnedPartitions {
       member = joined
       return { gained, lost, revoked }
     },
-    release: (partitions) => partitions.filter((partition) => byNumber.delete(partition)),
-    clear() {
+    /** Forgets these; returns those that were owned. */
+    release: (partitions: number[]): number[] => partitions.filter((partition) => byNumber.delete(partition)),
+    /** Forgets everything; returns what was owned. */
+    clear(): number[] {
       const lost = [...byNumber.keys()]
       byNumber.clear()
       member = undefined

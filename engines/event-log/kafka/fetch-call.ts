@@ -1,8 +1,21 @@
-/** One request for records of several partitions, to their leader. */
+/**
+ * One request for records of several partitions, to their leader, and what its answer holds: the records without what Kafka and
+ * producers keep there for themselves (markers, transactions that were given up, fences).
+ */
 
-import { type Connection, createAPI, FetchIsolationLevels, fetchV13, Reader } from '@platformatic/kafka'
+import {
+  type Connection,
+  createAPI,
+  FetchIsolationLevels,
+  fetchV13,
+  IS_CONTROL,
+  IS_TRANSACTIONAL,
+  Reader,
+  type RecordsBatch,
+} from '@platformatic/kafka'
+import type { StoredRecord } from '../port.ts'
 import { responseOf } from './calls.ts'
-import type { FetchedBatches } from './fetched-records.ts'
+import { fenceHeader } from './partition-writer.ts'
 
 /** A partition and where it is read. */
 export interface Reading {
@@ -93,4 +106,120 @@ export async function fetchPartitions(
       new Map(partitions.map((one) => [one.partitionIndex, one])),
     ]),
   )
+}
+
+interface FetchedBatches {
+  records?: RecordsBatch[] | null
+  abortedTransactions: { producerId: bigint; firstOffset: bigint }[] | null
+}
+
+interface Taken {
+  records: StoredRecord[]
+  /** The position behind all that was fetched. */
+  next: number
+  /** The leader's epoch of the last batch; -1 when there was none. */
+  epoch: number
+  /** Offsets that are missing between `from` and `next`: where they begin, and the first one behind them. */
+  gap: { from: number; to: number } | null
+}
+
+const appendTime = 8
+const abortMarker = 0
+const fenceName = Buffer.from(fenceHeader)
+
+/** Records below `from` are left out: a fetch brings whole batches. Offsets and times: exact below 2^53. */
+export function takeRecords(partition: number, fetched: FetchedBatches, from: number): Taken {
+  const taken: Taken = { records: [], next: from, epoch: -1, gap: null }
+  const isAborted = abortedBatches(fetched.abortedTransactions ?? [])
+  for (const batch of fetched.records ?? []) {
+    const first = Number(batch.firstOffset)
+    const next = first + batch.lastOffsetDelta + 1
+    if (first > taken.next) taken.gap ??= { from: taken.next, to: first }
+    const hidden = isAborted(batch) || (batch.attributes & IS_CONTROL) !== 0
+    if (!hidden && next > from) addRecords(partition, batch, from, taken.records)
+    taken.next = Math.max(taken.next, next)
+    taken.epoch = batch.partitionLeaderEpoch
+  }
+  return taken
+}
+
+function addRecords(partition: number, batch: RecordsBatch, from: number, records: StoredRecord[]): void {
+  const firstOffset = Number(batch.firstOffset)
+  const firstTime = Number(batch.firstTimestamp)
+  const appendedAt = (batch.attributes & appendTime) === 0 ? null : Number(batch.maxTimestamp)
+  for (const { offsetDelta, timestampDelta, key, value, headers } of batch.records) {
+    const offset = firstOffset + offsetDelta
+    // A fence has no value: the headers of all others need not be looked at.
+    if (offset < from || (value === null && isFence(headers))) continue
+    const timestamp = appendedAt ?? firstTime + Number(timestampDelta)
+    records.push(new FetchedRecord(partition, offset, timestamp, key, value, headers))
+  }
+}
+
+/** Asked for each batch in turn: does it belong to a transaction that was given up? */
+function abortedBatches(transactions: { producerId: bigint; firstOffset: bigint }[]) {
+  const coming = [...transactions].sort((a, b) => Number(a.firstOffset - b.firstOffset))
+  const aborted = new Set<bigint>()
+  return (batch: RecordsBatch): boolean => {
+    const last = batch.firstOffset + BigInt(batch.lastOffsetDelta)
+    while (coming[0] && coming[0].firstOffset <= last) aborted.add(coming.shift()!.producerId)
+    const transactional = (batch.attributes & IS_TRANSACTIONAL) !== 0
+    if ((batch.attributes & IS_CONTROL) !== 0) {
+      // A marker's key is its version and its kind.
+      if (batch.records[0]?.key?.readInt16BE(2) === abortMarker) aborted.delete(batch.producerId)
+      return false
+    }
+    return transactional && aborted.has(batch.producerId)
+  }
+}
+
+function isFence(headers: RawHeaders): boolean {
+  return headers.some(([name]) => name?.length === fenceName.length && name.equals(fenceName))
+}
+
+/** Name and value, in the order of the record; a name may occur several times. */
+type RawHeaders = readonly (readonly [Buffer | null, Buffer | null])[]
+
+/** The texts of the headers are made only when they are asked for: most never are. */
+class FetchedRecord implements StoredRecord {
+  readonly partition: number
+  readonly offset: number
+  readonly timestamp: number
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  readonly #raw: RawHeaders
+  #headers: Record<string, string> | undefined
+
+  constructor(
+    partition: number,
+    offset: number,
+    timestamp: number,
+    key: Buffer | null,
+    value: Buffer | null,
+    headers: RawHeaders,
+  ) {
+    this.partition = partition
+    this.offset = offset
+    this.timestamp = timestamp
+    this.key = key
+    this.value = value
+    this.#raw = headers
+  }
+
+  /** Of a header that occurs several times the last one counts. */
+  get headers(): Record<string, string> {
+    if (this.#headers === undefined) {
+      const texts: Record<string, string> = {}
+      for (const [name, value] of this.#raw) texts[name?.toString() ?? ''] = value?.toString() ?? ''
+      this.#headers = texts
+    }
+    return this.#headers
+  }
+
+  headerBytes(name: string): Buffer | undefined {
+    const found = this.#raw.findLast(
+      ([raw]) => raw?.length === name.length && raw.toString('latin1') === name,
+    )
+    return found && (found[1] ?? Buffer.alloc(0))
+  }
 }

@@ -8,21 +8,18 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionNotFound } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
-import type { Identities } from './identities.ts'
-import { createPartitionWriter, fenceRecord, type PartitionWriter } from './partition-writer.ts'
+import {
+  createPartitionWriter,
+  fenceRecord,
+  type Identities,
+  type PartitionWriter,
+} from './partition-writer.ts'
 import { type Sender, SendFault } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topics.ts'
 
 const queueLimits = { bytesMax: 32 * 1_048_576, recordsMax: 50_000 }
 /** What one send takes from the queue. */
 const batchLimits = { records: 500, bytes: 800_000 }
-
-export interface PartitionQueue {
-  /** False when the queue is full. An append that is larger than the whole queue passes when the queue is empty. */
-  offer(append: Append): boolean
-  /** Resolves when nothing waits and nothing is in flight. */
-  idle(): Promise<void>
-}
 
 interface PartitionQueueParts {
   topic: string
@@ -36,7 +33,9 @@ interface PartitionQueueParts {
   stop: AbortSignal
 }
 
-export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue {
+export type PartitionQueue = ReturnType<typeof createPartitionQueue>
+
+export function createPartitionQueue(parts: PartitionQueueParts) {
   const { topic, partition, facts, count, stop } = parts
   const writer = createPartitionWriter(parts)
   const { deliver, fence } = createDelivery({ topic, partition, facts, writer })
@@ -108,7 +107,8 @@ export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue
     }
   }
   return {
-    offer(append) {
+    /** False when the queue is full. An append that is larger than the whole queue passes when the queue is empty. */
+    offer(append: Append): boolean {
       const bytes = queued.bytes + append.bytes
       const records = queued.records + append.records.length
       if (queue.length > 0 && (bytes > queueLimits.bytesMax || records > queueLimits.recordsMax)) return false
@@ -119,7 +119,8 @@ export function createPartitionQueue(parts: PartitionQueueParts): PartitionQueue
       draining ??= drain()
       return true
     },
-    idle: () => draining ?? Promise.resolve(),
+    /** Resolves when nothing waits and nothing is in flight. */
+    idle: (): Promise<void> => draining ?? Promise.resolve(),
   }
 }
 

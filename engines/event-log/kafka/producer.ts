@@ -4,25 +4,22 @@ import { withTimeout } from '#lib/backoff.ts'
 import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { logUnavailable } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
-import type { Identities } from './identities.ts'
 import { type Append, createPartitionQueue, measure, type PartitionQueue } from './partition-queue.ts'
+import type { Identities } from './partition-writer.ts'
 import type { Sender } from './sender.ts'
 import type { TopicFactsCache } from './topics.ts'
-
-export interface Producer extends Closeable {
-  append(topic: string, partition: number, records: NewRecord[], timeoutMs?: number): Promise<number>
-}
 
 const appendTimeoutMs = deadlines.engine.logAppendMs
 /** Bytes that wait in all queues together. */
 const waitingBytesMax = budgets.log.waitingBytes
 const drainTimeoutMs = deadlines.engine.logDrainMs
 
+export type Producer = ReturnType<typeof createProducer>
+
 /** What it appends is written under `identities`. */
-export function createProducer(sender: Sender, facts: TopicFactsCache, identities: Identities): Producer {
+export function createProducer(sender: Sender, facts: TopicFactsCache, identities: Identities) {
   /** One for each partition that was ever written: it knows its sequence. */
   const queues = new Map<string, PartitionQueue>()
   const stop = new AbortController()
@@ -50,7 +47,12 @@ export function createProducer(sender: Sender, facts: TopicFactsCache, identitie
     return queue
   }
   return {
-    append(topic, partition, records, timeoutMs = appendTimeoutMs) {
+    append(
+      topic: string,
+      partition: number,
+      records: NewRecord[],
+      timeoutMs: number = appendTimeoutMs,
+    ): Promise<number> {
       if (closed) return Promise.reject(logUnavailable())
       return new Promise<number>((resolve, reject) => {
         const append = createAppend(records, timeoutMs, resolve, reject)

@@ -5,7 +5,6 @@
  */
 
 import { deadlines } from '#lib/deadlines.ts'
-import type { Closeable } from '#lib/resource.ts'
 import type { Cluster } from './cluster.ts'
 import { type FetchAnswer, type FetchedTopic, fetchPartitions, type Reading } from './fetch-call.ts'
 
@@ -15,14 +14,6 @@ export interface QuietSource {
   quietAt(node: number): FetchedTopic
   /** What was read from where; `answer` is null where the request failed. */
   answered(from: ReadonlyMap<Reading, number>, answer: FetchAnswer | null): void
-}
-
-export interface QuietFetcher extends Closeable {
-  /** Something of the source has become quiet: it takes part in the next request to the broker. */
-  join(source: QuietSource, node: number): void
-  leave(source: QuietSource): void
-  /** Whether a request that is under way reads the partition from its present position. */
-  reads(source: QuietSource, reading: Reading): boolean
 }
 
 type Positions = Map<Reading, number>
@@ -35,7 +26,9 @@ interface Flight {
 
 const waitMs = deadlines.engine.logFetchWaitMs
 
-export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>): QuietFetcher {
+export type QuietFetcher = ReturnType<typeof createQuietFetcher>
+
+export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
   const connections = cluster.connections(deadlines.engine.logRequestMs)
   const sources = new Set<QuietSource>()
   /** The request that each broker has. */
@@ -64,12 +57,14 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>): Quiet
     }
   }
   return {
-    join(source, node) {
+    /** Something of the source has become quiet: it takes part in the next request to the broker. */
+    join(source: QuietSource, node: number): void {
       sources.add(source)
       if (!flights.has(node)) void fly(node)
     },
-    leave: (source) => void sources.delete(source),
-    reads(source, reading) {
+    leave: (source: QuietSource): void => void sources.delete(source),
+    /** Whether a request that is under way reads the partition from its present position. */
+    reads(source: QuietSource, reading: Reading): boolean {
       const { position } = reading
       if (position === null) return false
       return [...flights.values()].some(({ shares }) => shares.get(source)?.from.get(reading) === position)

@@ -3,11 +3,9 @@
 import type { Logger } from 'pino'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import type { ConsumerListener, StoredRecord } from '../port.ts'
 import type { Cluster } from './cluster.ts'
-import { type FetchedPartition, isDiverging, type Reading } from './fetch-call.ts'
-import { takeRecords } from './fetched-records.ts'
+import { type FetchedPartition, isDiverging, type Reading, takeRecords } from './fetch-call.ts'
 import { Fetcher } from './fetcher.ts'
 import type { LogRanges } from './log-ranges.ts'
 import type { QuietFetcher } from './quiet-fetcher.ts'
@@ -21,26 +19,16 @@ export interface ReaderParts {
   isCompacted(topic: string): Promise<boolean>
 }
 
-export interface PartitionReader extends Closeable {
-  /** From now on the partition may be read; it is silent until `seek`. */
-  add(partition: number): void
-  /** Nothing more of these is delivered. */
-  remove(partitions: number[]): void
-  pause(partition: number): void
-  resume(partition: number): void
-  seek(partition: number, offset: number): void
-  /** The next offset of every partition that is being read. */
-  positions(): Map<number, number>
-}
-
 const retryPause = { baseMs: 100, maxMs: 2_000 }
 const notKnown = -1
+
+export type PartitionReader = ReturnType<typeof openReader>
 
 export function openReader(
   { cluster, quiet, ranges, log, isCompacted }: ReaderParts,
   options: { topic: string; fetchBytesMax: number },
   listener: Pick<ConsumerListener, 'records' | 'misplaced'>,
-): PartitionReader {
+) {
   const { topic } = options
   const readings = new Map<number, Reading>()
   const stop = new AbortController()
@@ -111,26 +99,29 @@ export function openReader(
     }
   }
   return {
-    add: (partition) =>
+    /** From now on the partition may be read; it is silent until `seek`. */
+    add: (partition: number): void =>
       void readings.set(partition, { partition, position: null, paused: false, epoch: notKnown }),
-    remove(partitions) {
+    /** Nothing more of these is delivered. */
+    remove(partitions: number[]): void {
       for (const partition of partitions) readings.delete(partition)
     },
-    pause(partition) {
+    pause(partition: number): void {
       const reading = readings.get(partition)
       if (reading) reading.paused = true
     },
-    resume(partition) {
+    resume(partition: number): void {
       const reading = readings.get(partition)
       if (!reading) return
       reading.paused = false
       fetcher.wake()
     },
-    seek(partition, offset) {
+    seek(partition: number, offset: number): void {
       const reading = readings.get(partition)
       if (reading) startAt(reading, offset)
     },
-    positions: () =>
+    /** The next offset of every partition that is being read. */
+    positions: (): Map<number, number> =>
       new Map(
         [...readings.values()].flatMap(({ partition, position: at }) =>
           at === null ? [] : [[partition, at]],

@@ -13,7 +13,6 @@ import {
   protocolErrorsCodesById,
 } from '@platformatic/kafka'
 import { deadlines } from '#lib/deadlines.ts'
-import type { Closeable } from '#lib/resource.ts'
 import type { NewRecord } from '../port.ts'
 import { responseOf } from './calls.ts'
 import type { Cluster } from './cluster.ts'
@@ -24,11 +23,6 @@ export interface Send extends ProduceBatch {
   bytes: number
   /** An earlier try failed: the batch goes in a request of its own. */
   again: boolean
-}
-
-export interface Sender {
-  /** The offset of the first record. Throws SendFault. */
-  send(batch: Send): Promise<number>
 }
 
 /** Why one try failed. */
@@ -68,10 +62,12 @@ const refusals = new Set([
   'INVALID_PRODUCER_EPOCH',
 ])
 
+export type Sender = ReturnType<typeof createSender>
+
 export function createSender(
   topics: Pick<Cluster['topics'], 'get' | 'refresh'>,
   client: Pick<ProduceClient, 'produce'>,
-): Sender {
+) {
   /** By broker, id and epoch: what goes out at the end of this turn of the event loop. */
   const gathered = new Map<string, Waiting[]>()
 
@@ -112,7 +108,8 @@ export function createSender(
     }
   }
   return {
-    async send(batch) {
+    /** The offset of the first record. Throws SendFault. */
+    async send(batch: Send): Promise<number> {
       const node = await leaderOf(batch)
       const { promise, resolve, reject } = Promise.withResolvers<number>()
       const one = { batch, resolve, reject }
@@ -159,16 +156,6 @@ export interface ProduceBatch {
 /** The offset of the first record, or the protocol's name of the fault. */
 export type ProduceAnswer = { offset: number } | { fault: string }
 
-export interface ProduceClient extends Closeable {
-  /** One request; an answer for each batch, in their order. Throws NotSent, or anything when there was no answer. */
-  produce(node: number, identity: ProducerIdentity, batches: ProduceBatch[]): Promise<ProduceAnswer[]>
-  /**
-   * A new id; or, under a transactional id, the next epoch of its id. With `former` only its holder gets it. Throws
-   * IdentityRefused, or anything when there was no answer.
-   */
-  identify(transactionalId?: string, former?: ProducerIdentity): Promise<ProducerIdentity>
-}
-
 /** No byte of the request has left. */
 export class NotSent extends Error {}
 
@@ -192,7 +179,9 @@ const inFlightMax = 5
 const transactionTimeoutMs = 60_000
 const headerNamesMax = 1_000
 
-export function createProduceClient(cluster: Cluster): ProduceClient {
+export type ProduceClient = ReturnType<typeof createProduceClient>
+
+export function createProduceClient(cluster: Cluster) {
   const connections = cluster.connections(requestTimeoutMs, inFlightMax)
   const headerNames = new Map<string, Buffer>()
 
@@ -223,7 +212,12 @@ export function createProduceClient(cluster: Cluster): ProduceClient {
     return message as MessageRecord
   }
   return {
-    async produce(node, { id, epoch }, batches) {
+    /** One request; an answer for each batch, in their order. Throws NotSent, or anything when there was no answer. */
+    async produce(
+      node: number,
+      { id, epoch }: ProducerIdentity,
+      batches: ProduceBatch[],
+    ): Promise<ProduceAnswer[]> {
       const connection = await connections.to(node).catch((cause: unknown): Connection => {
         throw new NotSent(`no connection to broker ${node}`, { cause })
       })
@@ -240,7 +234,11 @@ export function createProduceClient(cluster: Cluster): ProduceClient {
         .catch(responseOf<produceV11.ProduceResponse>)) as produceV11.ProduceResponse
       return batches.map((batch) => answerTo(batch, response))
     },
-    async identify(transactionalId, former) {
+    /**
+     * A new id; or, under a transactional id, the next epoch of its id. With `former` only its holder gets it. Throws
+     * IdentityRefused, or anything when there was no answer.
+     */
+    async identify(transactionalId?: string, former?: ProducerIdentity): Promise<ProducerIdentity> {
       const connection =
         transactionalId === undefined
           ? await cluster.asking.toAny()

@@ -13,7 +13,7 @@ import type { NeighbourIndex, OpenIndex } from './index-keeper.ts'
 import { pointsPath } from './points-file.ts'
 import { createRamIndex } from './ram-index.ts'
 import { openWordsFile, type Words } from './words-index.ts'
-import { createZvecIndex, openZvecIndex, type Zvec } from './zvec-index.ts'
+import { createZvecIndex, type MergeOrder, openZvecIndex, type Zvec } from './zvec-index.ts'
 
 export interface CleanIndexes {
   /** Name of a collection and generation → where its index is and how many points it holds. */
@@ -44,16 +44,6 @@ function writeCleanMarker(directory: string, clean: CleanIndexes): void {
   syncPath(join(directory, clean.words))
   writeSynced(join(directory, markerName), JSON.stringify(clean))
   syncPath(directory)
-}
-
-export interface MergeOrder {
-  /** The SQLite file and the table of points in it. */
-  database: string
-  table: string
-  /** Where the index is made; must not exist. */
-  path: string
-  dimension: number
-  nativeModule: string
 }
 
 const entry = fileURLToPath(new URL('./merge-process.ts', import.meta.url))

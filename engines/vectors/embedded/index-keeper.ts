@@ -52,6 +52,30 @@ export interface OpenIndex {
   discard(): void
 }
 
+export interface IndexKeeper {
+  /** Takes committed changes in order. Never throws: an index that fails is dropped and built again. */
+  follow(changes: Change[]): void
+  /** Undefined while there is no usable index: scan the table then. */
+  search(query: IndexQuery): number[] | undefined
+  /**
+   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
+   * points that are in it.
+   */
+  rebuild(indexed?: (points: number) => void): Promise<void>
+  /** Points that a search has to scan because the graph does not hold them yet. */
+  unindexed(): number
+  /**
+   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
+   * it: the present one goes on.
+   */
+  merge(signal: AbortSignal): Promise<boolean>
+  stats(): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'>
+  /** Closes the index; the folder that may be opened again, if there is one. */
+  close(): string | undefined
+  /** Closes the index and removes it from disk. */
+  discard(): void
+}
+
 interface IndexKeeperOptions {
   name: string
   table: PointsTable
@@ -63,9 +87,7 @@ interface IndexKeeperOptions {
   log: MessageLog
 }
 
-export type IndexKeeper = ReturnType<typeof createIndexKeeper>
-
-export function createIndexKeeper(options: IndexKeeperOptions) {
+export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
   const { name, table, create, opened, log } = options
   let current: OpenIndex | undefined = opened
   let building: OpenIndex | undefined
@@ -89,10 +111,6 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
       }
     }
   }
-  /**
-   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
-   * points that are in it.
-   */
   async function rebuild(indexed?: (points: number) => void): Promise<void> {
     discardAll()
     const fresh = create()
@@ -113,10 +131,6 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
     current = fresh
     building = undefined
   }
-  /**
-   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
-   * it: the present one goes on.
-   */
   async function merge(signal: AbortSignal): Promise<boolean> {
     const replaced = current
     if (!replaced || changed) return false
@@ -149,8 +163,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
     building = undefined
   }
   return {
-    /** Takes committed changes in order. Never throws: an index that fails is dropped and built again. */
-    follow(changes: Change[]): void {
+    follow(changes) {
       const index = (building ?? current)?.index
       if (changed) for (const change of changes) changed.add(change.n)
       try {
@@ -159,8 +172,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
         fail('writing', error)
       }
     },
-    /** Undefined while there is no usable index: scan the table then. */
-    search(query: IndexQuery): number[] | undefined {
+    search(query) {
       try {
         return current?.index.search(query)
       } catch (error) {
@@ -169,22 +181,19 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
       }
     },
     rebuild,
-    /** Points that a search has to scan because the graph does not hold them yet. */
-    unindexed: (): number =>
+    unindexed: () =>
       !current || changed ? 0 : Math.round(current.index.documents() * (1 - current.index.indexedShare())),
     merge,
-    stats: (): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'> => ({
+    stats: () => ({
       status: !current ? 'rebuilding' : changed ? 'indexing' : 'ready',
       indexedShare: current?.index.indexedShare() ?? 0,
       indexBytes: (current ?? building)?.index.bytes() ?? 0,
     }),
-    /** Closes the index; the folder that may be opened again, if there is one. */
-    close(): string | undefined {
+    close() {
       ended = true
       return current && closeQuietly(current.index) ? current.folder : undefined
     },
-    /** Closes the index and removes it from disk. */
-    discard(): void {
+    discard() {
       ended = true
       discardAll()
     },

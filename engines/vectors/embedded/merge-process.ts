@@ -9,9 +9,8 @@
 
 import { DatabaseSync } from 'node:sqlite'
 import { stepBack } from '#lib/step-back.ts'
-import type { MergeOrder } from './index-folder.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
-import { createZvecIndex, loadZvec } from './zvec-index.ts'
+import { createZvecIndex, loadZvec, type MergeOrder } from './zvec-index.ts'
 
 const rowsPerBatch = 256
 

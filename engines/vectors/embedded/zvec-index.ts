@@ -20,6 +20,17 @@ export interface ZvecIndex extends NeighbourIndex {
   optimize(): Promise<void>
 }
 
+/** What the process that builds an index is given: where the points are and where the index goes. */
+export interface MergeOrder {
+  /** The SQLite file and the table of points in it. */
+  database: string
+  table: string
+  /** Where the index is made; must not exist. */
+  path: string
+  dimension: number
+  nativeModule: string
+}
+
 /** A list in a filter holds at most 32 words; half of that keeps well away from the limit. */
 const wordsPerList = 16
 /** One call takes at most 1,024 documents. */

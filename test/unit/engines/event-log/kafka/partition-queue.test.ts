@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, test } from 'vitest'
-import type { Identities } from '#engines/event-log/kafka/identities.ts'
+import type { Identities } from '#engines/event-log/kafka/partition-writer.ts'
 import { createProducer } from '#engines/event-log/kafka/producer.ts'
 import { type Sender, SendFault } from '#engines/event-log/kafka/sender.ts'
 import type { TopicFactsCache } from '#engines/event-log/kafka/topics.ts'

@@ -4,7 +4,11 @@
  */
 
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createOwnIdentities, type Identities, takeIdentities } from '#engines/event-log/kafka/identities.ts'
+import {
+  createOwnIdentities,
+  type Identities,
+  takeIdentities,
+} from '#engines/event-log/kafka/partition-writer.ts'
 import { createProducer, type Producer } from '#engines/event-log/kafka/producer.ts'
 import {
   IdentityRefused,

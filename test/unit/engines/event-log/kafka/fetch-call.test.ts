@@ -2,7 +2,7 @@
 
 import type { RecordsBatch } from '@platformatic/kafka'
 import { expect, test } from 'vitest'
-import { takeRecords } from '#engines/event-log/kafka/fetched-records.ts'
+import { takeRecords } from '#engines/event-log/kafka/fetch-call.ts'
 
 const [transactional, control, appendTime] = [16, 32, 8]
 

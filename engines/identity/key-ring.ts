@@ -5,7 +5,7 @@
 
 import { createHash, randomBytes } from 'node:crypto'
 import { type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
-import type { SigningKeyStore } from '../port.ts'
+import type { SigningKeyStore } from './port.ts'
 
 export const algorithm = 'ES256'
 
