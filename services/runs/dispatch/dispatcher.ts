@@ -2,13 +2,11 @@
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
-import type { LocalDispatcher } from '../state/local-runs.ts'
 import { cancelNotice } from '../state/notice.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
 import { Claimer } from './claimer.ts'
@@ -26,14 +24,7 @@ const pruneEveryMs = 3_600_000
 const pruneFirstAfterMs = 60_000
 const pruneLeaseMs = 60_000
 
-export interface Dispatcher extends Closeable, LocalDispatcher {
-  /** A notice of `runsChannel`; none when listening begins, because some may have been missed. */
-  heard(notice?: string): void
-  /** Probes the nodes now: of a nodes file that changed. */
-  probe(): void
-  /** Runs that it works on. */
-  readonly size: number
-}
+export type Dispatcher = ReturnType<typeof startDispatcher>
 
 /** What runs write and read, those of many runs together: so no statement is part of the trace of one of them. */
 function storesOf({
@@ -64,7 +55,7 @@ function storesOf({
   }
 }
 
-export function startDispatcher(parts: DispatcherParts): Dispatcher {
+export function startDispatcher(parts: DispatcherParts) {
   const { log, times, relational, holder } = parts
   const health = new NodeHealth()
   const stopping = new AbortController()
@@ -153,14 +144,17 @@ export function startDispatcher(parts: DispatcherParts): Dispatcher {
   }
 
   return {
-    heard(notice) {
-      if (!notice) return sweeping.wake()
+    /** A notice of `runsChannel`; none when listening begins, because some may have been missed. */
+    heard(notice?: string): void {
       if (notice === cancelNotice) claimer.stopCanceled().catch(() => {})
-      // Runs that waited have ended with it, and AXON has their reports.
-      host.wake(notice === cancelNotice ? axon.slug : notice)
+      if (!notice) sweeping.wake()
+      // With a cancel runs that waited have ended, and AXON has their reports.
+      else host.wake(notice === cancelNotice ? axon.slug : notice)
     },
-    takeAtOnce: (run) => claimer.takeAtOnce(run),
+    takeAtOnce: claimer.takeAtOnce.bind(claimer),
+    /** Probes the nodes now: of a nodes file that changed. */
     probe: () => probing.wake(),
+    /** Runs that it works on. */
     get size() {
       return claimer.size
     },

@@ -7,7 +7,6 @@ import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { budgets } from '#lib/budgets.ts'
 import { describeError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import type { OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
@@ -33,14 +32,7 @@ const lateMs = 100
 
 type News = OutgoingMessage<string, RunEventRecord>
 
-export interface RunNews extends Closeable {
-  started(run: ClaimedRun): void
-  /** Dropped earlier than all else where too much waits. */
-  partial(run: ClaimedRun, event: string): void
-  stored(run: ClaimedRun, event: string, position: StoredPosition): void
-  ended(run: EndedRun): void
-  dispatchEnded(goalId: number, status: DispatchStatus): void
-}
+export type RunNews = ReturnType<typeof createRunNews>
 
 /**
  * The readers of this process hear of everything at once, whatever becomes of the log. Where one of them waited for it the log
@@ -50,7 +42,7 @@ export function createRunNews(
   publisher: Pick<Publisher, 'publish'>,
   log: Logger,
   readers: LocalRuns['readers'] = new Set(),
-): RunNews {
+) {
   let waiting: News[] = []
   let bytes = 0
   let failing = false
@@ -111,16 +103,18 @@ export function createRunNews(
   }
 
   return {
-    started: (run) => add(run.slug, { ...of(run), status: 'running' }, false),
-    partial: (run, event) => add(run.slug, { ...of(run), event }),
-    stored: (run, event, { seq, goalSeq }) =>
+    started: (run: ClaimedRun) => add(run.slug, { ...of(run), status: 'running' }, false),
+    /** A piece of a text: dropped earlier than all else where too much waits. */
+    partial: (run: ClaimedRun, event: string) => add(run.slug, { ...of(run), event }),
+    stored: (run: ClaimedRun, event: string, { seq, goalSeq }: StoredPosition) =>
       add(run.slug, { ...of(run), seq, goal_seq: goalSeq, event }, isWanted(run)),
-    ended(run) {
+    ended(run: EndedRun) {
       const { status, treeEnded, lastEventId } = run
       const end = { status, tree_ended: treeEnded, last_seq: lastEventId }
       add(run.slug, { ...of(run), ...end }, isWanted(run))
     },
-    dispatchEnded: (goalId, status) => add('', { ...nothing, goal_id: goalId, goal_status: status }),
+    dispatchEnded: (goalId: number, status: DispatchStatus) =>
+      add('', { ...nothing, goal_id: goalId, goal_status: status }),
     async close() {
       closing.abort()
       publishNow()

@@ -5,8 +5,8 @@
 
 import type { Logger } from 'pino'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
-import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 
 /** What is looked at: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
 export interface LookKey {
@@ -40,51 +40,20 @@ export function createLooks({
   log: Logger
 }): Looks {
   const watches = new Set<Watch>()
-  let timer: NodeJS.Timeout | undefined
-  let looking: Promise<void> | undefined
-  let failing = false
-
-  async function lookAll(): Promise<void> {
+  const looking = startRepeating({ what: 'looks at runs', everyMs, log }, async () => {
     for (const [kind, asked] of Map.groupBy(watches, ({ key }) => key.kind)) {
       const ids = new Set(asked.map(({ key }) => key.id))
       const found = await lookAt(relational, kind, [...ids])
       for (const watch of asked) if (watches.has(watch)) watch.listener(found.get(watch.key.id)!)
     }
-    failing = false
-  }
-  function tick(): void {
-    looking ??= lookAll()
-      .catch((error: unknown) => {
-        if (!failing) log.warn({ reason: describeError(error) }, 'runs.look-failing')
-        failing = true
-      })
-      .finally(() => {
-        looking = undefined
-      })
-  }
-  /** Nothing runs while nobody waits. */
-  function keepTicking(): void {
-    if (watches.size === 0) {
-      clearInterval(timer)
-      timer = undefined
-    } else timer ??= setInterval(tick, everyMs)
-  }
-
+  })
   return {
     watch(key, listener) {
       const watch = { key, listener }
       watches.add(watch)
-      keepTicking()
-      return () => {
-        watches.delete(watch)
-        keepTicking()
-      }
+      return () => watches.delete(watch)
     },
-    async close() {
-      watches.clear()
-      keepTicking()
-      await looking
-    },
+    close: looking.close,
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
-import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import { createScope, type Scope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
@@ -14,13 +14,13 @@ import {
 } from '#services/access/limits/caller-streams.ts'
 import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
 import { openProvider } from '#services/access/provider/provider.ts'
-import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
+import { openTokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from '../follow/feed.ts'
 import type { FollowParts } from '../follow/follow.ts'
 import { createLooks } from '../follow/looks.ts'
 import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
 import { createLocalRuns, type LocalRuns } from '../state/local-runs.ts'
-import { createWaits, type Waits } from './routes/whole.ts'
+import { createWaits } from './routes/whole.ts'
 
 export type RunGatewayContext = ServiceContext<
   'eventLog' | 'relational' | 'identity',
@@ -38,14 +38,6 @@ export interface RunParts extends FollowParts {
 export interface StartParts extends RunParts {
   nodes: Pick<WatchedNodes, 'current'>
   local: LocalRuns
-}
-
-export interface RunGateway extends StartParts, Closeable {
-  keys: GatewayKeys
-  tokens: Tokens
-  limiter: Limiter
-  places: StreamPlaces
-  waits: Waits
 }
 
 export type RunsFollowed = Omit<StartParts, 'streams' | 'change'>
@@ -68,8 +60,10 @@ export async function openRunsFollowed(
   }
 }
 
+export type RunGateway = Awaited<ReturnType<typeof openRunGateway>>
+
 /** Close it after the last answer. */
-export async function openRunGateway(context: RunGatewayContext): Promise<RunGateway> {
+export async function openRunGateway(context: RunGatewayContext) {
   const { engines, publisher, log } = context
   const { relational, eventLog } = engines
   const scope = createScope((part, error) =>
@@ -83,16 +77,19 @@ export async function openRunGateway(context: RunGatewayContext): Promise<RunGat
     // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const places = createStreamPlaces()
-    return {
+    const parts: StartParts = {
       ...followed,
+      streams: createCallerStreams({ tokens, log }, places),
+      // Records of runs say who asked for them.
+      change: (_request, _change, work) => work(),
+    }
+    return {
+      ...parts,
       keys,
       tokens,
       limiter,
       places,
-      streams: createCallerStreams({ tokens, log }, places),
       waits: createWaits({ tokens }),
-      // Records of runs say who asked for them.
-      change: (_request, _change, work) => work(),
       close: () => scope.close(),
     }
   } catch (error) {

@@ -2,7 +2,6 @@
 
 import { existsSync } from 'node:fs'
 import { type Client, createClient } from '#client/client.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 
 /** What an agent of a node uses of the platform. */
@@ -99,17 +98,13 @@ export interface MemoryParts {
 const waitOutLimitsMs = 30_000
 const timeoutMs = 20_000
 
-interface SharedMemory extends Closeable {
-  /** Throws an Error in plain words. */
-  open(): Promise<Memory>
-}
-
 /** The platform may come back at other addresses. */
-export function createSharedMemory(parts: MemoryParts): SharedMemory {
+export function createSharedMemory(parts: MemoryParts) {
   const { agentId, privateKeyFile } = parts
   let held: { client: ReturnType<typeof createClient>; key: string } | undefined
   return {
-    async open() {
+    /** Throws an Error in plain words. */
+    async open(): Promise<Memory> {
       const found = urlsOf(parts)
       if (!found) throw new Error('the platform does not answer')
       if (!existsSync(privateKeyFile))

@@ -2,7 +2,6 @@
 
 import type { Logger } from 'pino'
 import { describeError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { createSharedMemory, type MemoryParts } from './memory.ts'
 import type { Compose } from './model.ts'
 import { createOrchestrator } from './orchestrator.ts'
@@ -16,13 +15,8 @@ interface ReferenceParts {
   log: Logger
 }
 
-interface OpenAgents extends Closeable {
-  /** By slug, which is the name of the app. */
-  agents: ReadonlyMap<string, NodeAgent>
-}
-
 /** Nothing is sent before the first message. */
-export function openReferenceAgents({ agents, memoryOf, compose, log }: ReferenceParts): OpenAgents {
+export function openReferenceAgents({ agents, memoryOf, compose, log }: ReferenceParts) {
   const memories = agents.map((agent) => ({ agent, memory: createSharedMemory(memoryOf(agent)) }))
   const entries = memories.map(({ agent, memory }): [string, NodeAgent] => {
     const onMissing = (what: string, error: unknown) =>
@@ -32,6 +26,7 @@ export function openReferenceAgents({ agents, memoryOf, compose, log }: Referenc
     return [agent.slug, createOrchestrator({ agent, searching, compose, onMissing })]
   })
   return {
+    /** By slug, which is the name of the app. */
     agents: new Map(entries),
     async close() {
       await Promise.all(memories.map(({ memory }) => memory.close()))

@@ -7,13 +7,6 @@ import { axon } from './end.ts'
 import { spokenText } from './said.ts'
 import type { Content, DispatchStatus, Run, RunEvent } from './types.ts'
 
-interface Progress {
-  /** The synthesis that was started. */
-  synthesis?: string
-  /** The state in which the dispatch ended. */
-  ended?: DispatchStatus
-}
-
 interface Row {
   user_id: string
   session_id: string
@@ -25,12 +18,15 @@ interface Row {
   synthesis_until: Date
 }
 
-/** Called after each end of a run of the dispatch, and by the sweep; what has happened already happens once. */
+/**
+ * Called after each end of a run of the dispatch, and by the sweep; what has happened already happens once. Gives the synthesis
+ * that was started, or the state in which the dispatch ended.
+ */
 export function advanceDispatch(
   relational: Relational,
   goalId: number,
   { axonIsLive, synthesisMs }: { axonIsLive: boolean; synthesisMs: number },
-): Promise<Progress> {
+): Promise<{ synthesis?: string; ended?: DispatchStatus }> {
   return relational.transaction(async (tx) => {
     // Whoever comes later sees all that ended before.
     const { rows } = await tx.query<Row>(

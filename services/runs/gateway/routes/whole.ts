@@ -80,24 +80,24 @@ async function* arrayOf(
   yield between === '[' ? '[]' : ']'
 }
 
-export interface Waits {
-  /**
-   * Runs `work` until it resolves, or its signal aborts: the time is over, the caller left or was changed, or the service
-   * stops. Gives the place back.
-   */
-  during<T>(
-    options: { caller: Caller; reply: FastifyReply; place: StreamPlace; waitMs: number },
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T>
-  /** Before the service closes its connections: every answer says how far its run is. */
-  endAll(): void
+export type Waits = ReturnType<typeof createWaits>
+
+interface Waiting {
+  caller: Caller
+  reply: FastifyReply
+  place: StreamPlace
+  waitMs: number
 }
 
-export function createWaits({ tokens }: { tokens: Pick<Tokens, 'watch'> }): Waits {
+export function createWaits({ tokens }: { tokens: Pick<Tokens, 'watch'> }) {
   // No more than places.
   const open = new Set<AbortController>()
   return {
-    async during({ caller, reply, place, waitMs }, work) {
+    /**
+     * Runs `work` until it resolves, or its signal aborts: the time is over, the caller left or was changed, or the service
+     * stops. Gives the place back.
+     */
+    async during<T>({ caller, reply, place, waitMs }: Waiting, work: (signal: AbortSignal) => Promise<T>) {
       const over = new AbortController()
       const end = () => over.abort()
       const timer = setTimeout(end, waitMs)
@@ -115,6 +115,7 @@ export function createWaits({ tokens }: { tokens: Pick<Tokens, 'watch'> }): Wait
         place.release()
       }
     },
+    /** Before the service closes its connections: every answer says how far its run is. */
     endAll() {
       for (const over of open) over.abort()
     },

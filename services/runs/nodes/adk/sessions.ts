@@ -13,16 +13,9 @@ const aheadMax = 100
 const createMs = 10_000
 const answerBytesMax = 64 * 1024
 
-export interface NodeSessions {
-  /** Begins to make the session of a run that may be called in a moment; `ensure` then waits for that. Where it fails, `ensure` says so. */
-  prepare(of: NodeSession): void
-  /** Throws NodeFault when there is none and none can be made (`agent_error`: it never will), or the signal's reason. */
-  ensure(of: NodeSession, signal: AbortSignal): Promise<void>
-  /** The node says that it does not know the session. */
-  forget(of: NodeSession): void
-}
+export type NodeSessions = ReturnType<typeof createNodeSessions>
 
-export function createNodeSessions(send: SendToNode): NodeSessions {
+export function createNodeSessions(send: SendToNode) {
   // Keys are hashes: user and session ids may be long.
   const known = createLru<string, true>(knownMax)
   // No more than runs of this dispatcher, and those ahead.
@@ -66,16 +59,19 @@ export function createNodeSessions(send: SendToNode): NodeSessions {
   }
 
   return {
-    prepare(of) {
+    /** Begins to make the session of a run that may be called in a moment; `ensure` waits for it, and says where it fails. */
+    prepare(of: NodeSession): void {
       const key = keyOf(of)
       if (known.get(key) || making.size >= aheadMax) return
       make(key, of).catch(() => {})
     },
-    async ensure(of, signal) {
+    /** Throws NodeFault when there is none and none can be made (`agent_error`: it never will), or the signal's reason. */
+    async ensure(of: NodeSession, signal: AbortSignal): Promise<void> {
       const key = keyOf(of)
       if (!known.get(key)) await unlessAborted(make(key, of), signal)
     },
-    forget: (of) => void known.delete(keyOf(of)),
+    /** The node says that it does not know the session. */
+    forget: (of: NodeSession) => void known.delete(keyOf(of)),
   }
 }
 
