@@ -5,14 +5,13 @@ import { describeError } from '#lib/errors.ts'
 import { createScope, type Scope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
-import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
+import { openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
 import {
   type CallerStreams,
   createCallerStreams,
   createStreamPlaces,
-  type StreamPlaces,
 } from '#services/access/limits/caller-streams.ts'
-import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
+import { openLimiter } from '#services/access/limits/limiter.ts'
 import { openProvider } from '#services/access/provider/provider.ts'
 import { openTokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from '../follow/feed.ts'

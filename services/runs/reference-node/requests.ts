@@ -1,4 +1,7 @@
-/** What comes to a node: who may ask, and runs; and the sessions that it keeps, in bounded memory: one that was forgotten is made again by whoever asks. */
+/**
+ * What comes to a node: who may ask, and runs; and the sessions that it keeps, in bounded memory: one that was forgotten is made
+ * again by whoever asks.
+ */
 
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -26,20 +29,10 @@ export function checkCaller(token: string | undefined, headers: IncomingHttpHead
   }
 }
 
-export interface RunRequest {
-  app: string
-  userId: string
-  sessionId: string
-  /** Of the message's parts. */
-  texts: string[]
-  message: object
-  stateDelta: Record<string, unknown>
-  customMetadata: Record<string, unknown> | undefined
-  streaming: boolean
-}
+export type RunRequest = ReturnType<typeof readRun>
 
 /** camelCase and snake_case, as ADK. */
-export function readRun(body: Record<string, unknown>): RunRequest {
+export function readRun(body: Record<string, unknown>) {
   const userId = textOf(body.userId ?? body.user_id)
   const sessionId = textOf(body.sessionId ?? body.session_id)
   const message = objectOf(body.newMessage ?? body.new_message)
@@ -53,6 +46,7 @@ export function readRun(body: Record<string, unknown>): RunRequest {
     app: textOf(body.appName ?? body.app_name) ?? '',
     userId,
     sessionId,
+    /** Of the message's parts. */
     texts,
     message,
     stateDelta: objectOf(body.stateDelta ?? body.state_delta),

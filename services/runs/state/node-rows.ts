@@ -3,7 +3,6 @@
 import { ulid } from 'ulid'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { fleetEvents } from '#topics/catalog.ts'
-import { type RunStatus, runStatuses } from './types.ts'
 
 /** Without an answer for this long a node counts as down, and as terminated. */
 const downAfterSeconds = 15
@@ -91,14 +90,4 @@ export async function readNodeStates(executor: SqlExecutor): Promise<NodeState[]
     'select slug, status, last_seen as "lastSeen" from platform.run_nodes order by slug',
   )
   return rows
-}
-
-/** Reports to AXON are left out. */
-export async function countRuns(executor: SqlExecutor): Promise<Record<RunStatus, number>> {
-  const { rows } = await executor.query<{ status: RunStatus; count: number }>(
-    `select status, count(*) as count from platform.runs where trigger <> 'report' group by status`,
-  )
-  const counts = Object.fromEntries(runStatuses.map((status) => [status, 0])) as Record<RunStatus, number>
-  for (const { status, count } of rows) counts[status] = count
-  return counts
 }

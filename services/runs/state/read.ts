@@ -5,7 +5,7 @@ import { pieceBytesMax } from '#runtime/http/answers.ts'
 import { sizedPage } from '#runtime/http/sized-page.ts'
 import { parseExact } from '#stidx/exact-json.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
-import type { Run, RunEvent, RunStatus, StoredEvent } from './types.ts'
+import { type Run, type RunEvent, type RunStatus, runStatuses, type StoredEvent } from './types.ts'
 
 export async function readRun(executor: SqlExecutor, runId: string): Promise<Run | null> {
   const { rows } = await executor.query<Run>(
@@ -78,6 +78,16 @@ async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & 
     params,
   )
   return rows
+}
+
+/** How many runs there are, by status; reports to AXON are left out. */
+export async function countRuns(executor: SqlExecutor): Promise<Record<RunStatus, number>> {
+  const { rows } = await executor.query<{ status: RunStatus; count: number }>(
+    `select status, count(*) as count from platform.runs where trigger <> 'report' group by status`,
+  )
+  const counts = Object.fromEntries(runStatuses.map((status) => [status, 0])) as Record<RunStatus, number>
+  for (const { status, count } of rows) counts[status] = count
+  return counts
 }
 
 /**

@@ -64,23 +64,14 @@ export async function endLostRuns(executor: SqlExecutor): Promise<EndedRun[]> {
   ]
 }
 
-export const nodeLost: RunError = {
-  code: 'node_lost',
-  message: 'The node was lost while the run was going on; what it had done may have had effects.',
-  retryable: true,
-}
+const retryable = (code: RunError['code'], message: string): RunError => ({ code, message, retryable: true })
 
-export const nodeUnavailable: RunError = {
-  code: 'node_unavailable',
-  message: 'No node took the run in time.',
-  retryable: true,
-}
-
-export const runTimeout: RunError = {
-  code: 'run_timeout',
-  message: 'The run took longer than it may.',
-  retryable: true,
-}
+export const nodeLost = retryable(
+  'node_lost',
+  'The node was lost while the run was going on; what it had done may have had effects.',
+)
+export const nodeUnavailable = retryable('node_unavailable', 'No node took the run in time.')
+export const runTimeout = retryable('run_timeout', 'The run took longer than it may.')
 
 /** At the start of a dispatcher: while none was there, no node could take a run. */
 export async function restartWaiting(executor: SqlExecutor): Promise<void> {
