@@ -72,7 +72,9 @@ for (const [{ name, linesMax, instead }, places] of found) {
   const excess = places.length - linesMax
   if (excess > 0) {
     faults += excess
-    console.error(`${places.length} ${name}, at most ${linesMax}: ${instead}; ${places.slice(-10).join(', ')} …`)
+    console.error(
+      `${places.length} ${name}, at most ${linesMax}: ${instead}; ${places.slice(-10).join(', ')} …`,
+    )
   } else console.log(`${places.length} ${name}, at most ${linesMax}`)
 }
 console.log(`${files.length} texts, ${faults} words to replace`)
