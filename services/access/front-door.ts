@@ -13,8 +13,7 @@ import { audit } from './audit/trail/audit.ts'
 import { type AuditTrail, openAuditTrail } from './audit/trail/trail.ts'
 import type { CredentialCheck } from './callers/credentials.ts'
 import { type GatewayKeys, openGatewayKeys } from './gateway-keys/gateway-keys.ts'
-import { limitRate } from './limits/limit-rate.ts'
-import { type Limiter, openLimiter } from './limits/limiter.ts'
+import { type Limiter, limitRate, openLimiter } from './limits/limiter.ts'
 
 interface FrontDoor {
   /** `requireGatewayKey`, `requireToken` or `requireKeyOrToken`. */

@@ -18,7 +18,6 @@ const racesMax = 3
 
 export interface Answer {
   statusCode: number
-  headers: Record<string, string>
   body: string
 }
 
@@ -40,8 +39,8 @@ export interface Attempt {
 }
 
 /**
- * Runs `work` once for a key and gives its answer; a repeated request gets that answer again (`replayed`). Only final
- * answers are kept: after one of 429 or above 499, and when work throws, the next request runs with the same seed.
+ * Runs `work` once for a key and gives its answer; a repeated request gets that answer again (`replayed`). When work throws,
+ * the next request runs with the same seed.
  * Throws AppError `idempotency_conflict` for another body, `idempotency_in_progress` while the first is running.
  */
 export async function withIdempotency(
@@ -58,8 +57,7 @@ export async function withIdempotency(
     await settle(request, () => reopen(relational, request, begun))
     throw error
   }
-  const final = answer.statusCode < 500 && answer.statusCode !== 429
-  await settle(request, () => (final ? store : reopen)(relational, request, begun, answer))
+  await settle(request, () => store(relational, request, begun, answer))
   return { ...answer, replayed: false }
 }
 
@@ -85,9 +83,7 @@ async function begin(relational: Relational, request: IdempotentRequest): Promis
         'This Idempotency-Key was used with another body; use a new key.',
       )
     }
-    if (row.status_code !== null) {
-      return { statusCode: row.status_code, headers: row.headers ?? {}, body: row.body ?? '' }
-    }
+    if (row.status_code !== null) return { statusCode: row.status_code, body: row.body ?? '' }
     break
   }
   throw new AppError(
@@ -119,13 +115,12 @@ async function claim(relational: Relational, request: IdempotentRequest): Promis
 interface Row {
   body_hash: Buffer
   status_code: number | null
-  headers: Record<string, string> | null
   body: string | null
 }
 
 async function readRow(relational: Relational, request: IdempotentRequest): Promise<Row | undefined> {
   const { rows } = await relational.query<Row>(
-    `select body_hash, status_code, headers, body from platform.idempotency_keys where scope = $1 and key = $2`,
+    `select body_hash, status_code, body from platform.idempotency_keys where scope = $1 and key = $2`,
     [request.scope, request.key],
   )
   return rows[0]
@@ -143,9 +138,9 @@ async function store(
        delete from platform.idempotency_keys where (scope, key) in (
          select scope, key from platform.idempotency_keys
          where created_at < now() - make_interval(hours => ${keptHours + 1}) order by created_at limit 10))
-     update platform.idempotency_keys set status_code = $4, headers = $5::jsonb, body = $6
+     update platform.idempotency_keys set status_code = $4, body = $5
      where scope = $1 and key = $2 and attempt = $3`,
-    [request.scope, request.key, attempt, answer.statusCode, JSON.stringify(answer.headers), answer.body],
+    [request.scope, request.key, attempt, answer.statusCode, answer.body],
   )
 }
 
@@ -205,7 +200,7 @@ export async function idempotent<T>(
     { scope, key, bodyHash: bodyHashOf(request), log },
     async ({ seed }) => {
       const body = JSON.stringify(await work(seed))
-      return { statusCode: reply.statusCode, headers: {}, body }
+      return { statusCode: reply.statusCode, body }
     },
   )
   reply.code(answer.statusCode)

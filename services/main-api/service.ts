@@ -6,7 +6,7 @@ import { loadConfig } from '#lib/config.ts'
 import { volumeSettings } from '#operations/agents/volumes.ts'
 import { defineIngress } from '#runtime/start/service.ts'
 import { checkPeopleSettings, peopleSettings } from '#services/access/people/settings.ts'
-import { tokenSettings } from '#services/access/provider/settings.ts'
+import { tokenSettings } from '#services/access/provider/provider.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secrets.ts'
 import { loadNodes, nodeSettings } from '#services/runs/nodes/nodes-file.ts'
 

@@ -256,7 +256,7 @@ export function detailsOf(value: unknown): string | null {
 }
 
 /** One line of text, cut to `max` characters, without keys of the platform. */
-export function plainText(text: string, max: number): string {
+function plainText(text: string, max: number): string {
   return withoutKeys(storable(text)).slice(0, max).toWellFormed()
 }
 

@@ -4,13 +4,13 @@ import { hash, randomBytes } from 'node:crypto'
 import { ulid } from 'ulid'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
+import { isLabel, labelLengthMax } from '../agents/agent-settings.ts'
 import { type Agent, changeAgent, showAgent, touchAgent } from '../agents/agents.ts'
 
 export const agentKeyPattern = /^svc_[0-9a-f]{64}$/
 const agentKeyIdPattern = /^ak_[0-9a-z]{26}$/
 /** Of one agent, those that are revoked aside. */
 const liveKeysMax = 100
-const labelLengthMax = 64
 const listMax = 1_000
 
 /** What may be shown of a key, always. */
@@ -132,7 +132,7 @@ async function showAgentKey(executor: SqlExecutor, id: string): Promise<AgentKey
 }
 
 function checkLabel(label: string): void {
-  if ([...label].length <= labelLengthMax && !label.includes('\0') && label.isWellFormed()) return
+  if (isLabel(label, 0)) return
   throw invalidField('label', `must have at most ${labelLengthMax} characters`)
 }
 

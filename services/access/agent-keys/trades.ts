@@ -15,15 +15,6 @@ import { agentCaller, type Caller, type CallerRow, callerColumns } from '../call
 /** The agent that holds a key. */
 type KeyHolder = Caller & { agentKeyId: string }
 
-interface KeyHolders {
-  /**
-   * The agent behind the hash of a key (as `hashAgentKey` makes it); undefined when it is unknown or revoked. Both take the
-   * same way, so that the time of the answer says nothing. Rejects with AppError `overloaded`, or with what the database
-   * rejects with.
-   */
-  find(keyHash: string): Promise<KeyHolder | undefined>
-}
-
 const batchMax = 100
 const waitingMax = 2_000
 
@@ -33,7 +24,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-export function createKeyHolders(relational: Relational): KeyHolders {
+export function createKeyHolders(relational: Relational) {
   const waiting: Waiting[] = []
   let asking = false
 
@@ -52,7 +43,12 @@ export function createKeyHolders(relational: Relational): KeyHolders {
   }
 
   return {
-    find(keyHash) {
+    /**
+     * The agent behind the hash of a key (as `hashAgentKey` makes it); undefined when it is unknown or revoked. Both take the
+     * same way, so that the time of the answer says nothing. Rejects with AppError `overloaded`, or with what the database
+     * rejects with.
+     */
+    find(keyHash: string): Promise<KeyHolder | undefined> {
       if (waiting.length >= waitingMax) {
         return Promise.reject(
           new AppError('overloaded', 'Too many agent keys are being looked up; try again in a second.', {

@@ -9,7 +9,7 @@ export const tiers = ['agent', 'research-agent', 'infra-architect'] as const
 export type Tier = (typeof tiers)[number]
 
 export const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
-const labelLengthMax = 64
+export const labelLengthMax = 64
 /** More than this belongs to a tier without limits: the rule keeps a time for each operation of a second. */
 const ownFigureMax = 10_000
 
@@ -65,9 +65,10 @@ export function checkSettings({ role, name, access, tier, quota, burst, concurre
   }
 }
 
-function isLabel(text: string): boolean {
+/** Text of `least` to 64 characters that the database takes. */
+export function isLabel(text: string, least = 1): boolean {
   const length = [...text].length
-  return length >= 1 && length <= labelLengthMax && !text.includes('\0') && text.isWellFormed()
+  return length >= least && length <= labelLengthMax && !text.includes('\0') && text.isWellFormed()
 }
 
 function isFigure(value: number | null | undefined, least: number, most: number): boolean {

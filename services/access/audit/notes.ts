@@ -138,7 +138,7 @@ export function reservedId(): AppError {
   )
 }
 
-export function auditNoteId(eventId: string): string {
+function auditNoteId(eventId: string): string {
   return `${auditNotePrefix}${eventId}`
 }
 

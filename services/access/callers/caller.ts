@@ -9,7 +9,7 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
-import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
+import { createScope, type Scope } from '#lib/resource.ts'
 import { type FollowParts, followRecords } from '#runtime/follow/follow-topic.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Agent } from '../agents/agents.ts'
@@ -84,17 +84,6 @@ interface FollowedCallersParts extends FollowParts {
   now?: () => number
 }
 
-interface FollowedCallers extends Closeable {
-  /**
-   * The caller behind a credential (any text that names it); at once where it is remembered and the tails are current. Throws
-   * (or rejects with) what `refused` makes, `overloaded`, or `relational_engine_unavailable` when only the database
-   * knows and it is away.
-   */
-  find(credential: string): Caller | Promise<Caller>
-  /** True while the tails have missed nothing. */
-  current(): boolean
-}
-
 interface Remembered extends Found {
   /** Of `performance.now()`: a clock that is set back must not put the next check off. */
   checkedAt: number
@@ -104,15 +93,17 @@ interface Remembered extends Found {
  * What is remembered counts only while the tails are current; else, and every 60 s, the database is asked. While that is
  * away, what is remembered goes on as long as the tails are current.
  */
-export async function openFollowedCallers(parts: FollowedCallersParts): Promise<FollowedCallers> {
+export async function openFollowedCallers(parts: FollowedCallersParts) {
   const { now = Date.now } = parts
-  const remembered = createMemory()
+  const remembered = createLru<string, Remembered>(rememberedMax)
   const checking = new Map<string, Promise<Caller>>()
   let changes = 0
   const scope = createScope()
   const tails = await followChanges(parts, scope, (owner) => {
     changes += 1
-    remembered.dropOwner(owner)
+    for (const [credential, { caller }] of remembered.entries()) {
+      if (caller.agentId === owner) remembered.delete(credential)
+    }
     parts.changed?.(owner)
   })
   const current = () => tails.every((tail) => tail.current())
@@ -132,7 +123,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts): Promise<
       return known.caller
     }
     if (found) return found.caller
-    remembered.drop(credential)
+    remembered.delete(credential)
     throw parts.refused(credential)
   }
 
@@ -144,14 +135,18 @@ export async function openFollowedCallers(parts: FollowedCallersParts): Promise<
       const found = answer && { ...answer, checkedAt: performance.now() }
       if (changes !== seen && round < roundsMax) continue
       // What was read before a change must not be kept after it.
-      if (found && changes === seen) remembered.keep(credential, found)
+      if (found && changes === seen) remembered.set(credential, found)
       return found
     }
   }
 
   return {
-    current,
-    find(credential) {
+    /**
+     * The caller behind a credential (any text that names it); at once where it is remembered and the tails are current.
+     * Throws (or rejects with) what `refused` makes, `overloaded`, or `relational_engine_unavailable` when only the database
+     * knows and it is away.
+     */
+    find(credential: string): Caller | Promise<Caller> {
       const known = remembered.get(credential)
       if (known) {
         if (known.expiresAt !== undefined && known.expiresAt <= now()) throw parts.refused(credential)
@@ -193,30 +188,4 @@ async function followChanges(parts: FollowedCallersParts, scope: Scope, changed:
 
 function databaseIsSlow(): AppError {
   return new AppError('relational_engine_unavailable', 'The database is slow.')
-}
-
-/** Callers by their credential, and the credentials of each agent or person. */
-function createMemory() {
-  const byOwner = new Map<string, Set<string>>()
-  const callers = createLru<string, Remembered>(rememberedMax, {
-    disposeAfter({ caller }, credential) {
-      const credentials = byOwner.get(caller.agentId)
-      if (callers.has(credential)) return
-      credentials?.delete(credential)
-      if (credentials?.size === 0) byOwner.delete(caller.agentId)
-    },
-  })
-  return {
-    get: (credential: string) => callers.get(credential),
-    drop: (credential: string) => callers.delete(credential),
-    keep(credential: string, found: Remembered) {
-      callers.set(credential, found)
-      const owner = found.caller.agentId
-      const credentials = byOwner.get(owner) ?? new Set()
-      byOwner.set(owner, credentials.add(credential))
-    },
-    dropOwner(owner: string) {
-      for (const credential of [...(byOwner.get(owner) ?? [])]) callers.delete(credential)
-    },
-  }
 }

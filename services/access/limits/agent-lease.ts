@@ -15,53 +15,21 @@ import {
   slotUseMs,
 } from './lease-rule.ts'
 
-export interface Running {
+interface Running {
   begunAt: number
 }
 
-export interface AgentLease {
-  /** Limits as they are now. True on a change: nothing that was held under the old ones is used any more. */
-  setLimits(limits: AgentLimits): boolean
-  /** Whether one more operation would lack this now. */
-  lacks(limit: Limit, nowMs: number): boolean
-  mayBegin(nowMs: number): boolean
-  /** Counts an operation that begins; only where it may. */
-  begin(nowMs: number): Running
-  /** Frees its slot. Once for each. */
-  end(operation: Running): void
-  /** True when more should be leased before it is lacking. */
-  isLow(nowMs: number): boolean
-  /** `waiting` requests want to begin. `giveBack`: keep nothing but the slots in use. */
-  ask(waiting: number, giveBack: boolean, nowMs: number): LeaseAsk
-  /** The answer to an ask that was made at `sentAt`. */
-  answered(ask: LeaseAsk, answer: LeaseAnswer, sentAt: number): void
-  /** The ask failed, or may have failed: what it reported is reported again. */
-  failed(ask: LeaseAsk, sentAt: number): void
-  /** Something unused is held, or there is something to report. */
-  holdsUnused(): boolean
-  busy(): number
-  lastUsedAt(): number
-  /** What is held runs out within `withinMs` unless it is renewed. */
-  runsOut(nowMs: number, withinMs: number): boolean
-  /** Operations of the day that are left for all, as far as it is known here; null: no limit. */
-  dayRest(): number | null
-  dayLeftMs(nowMs: number): number
-  /** Operations of the day that began here and are not reported yet. */
-  dayUnreported(): number
-  /** Beginning of the operation that has run longest, if any runs. */
-  oldest(): number | undefined
-}
+export type AgentLease = ReturnType<typeof createAgentLease>
 
-export function createAgentLease(key: string, instance: string, given: AgentLimits): AgentLease {
+export function createAgentLease(key: string, instance: string, given: AgentLimits) {
   let limits = given
   let seq = 0
   /** Operations that may begin; `chunk` of them came last. */
   const operations = { held: 0, chunk: 0, until: 0 }
   /** `most` were in use at once since the last ask. */
   const slots = { held: 0, most: 0, until: 0 }
-  /** By the last answer `used` began at all gateways; `own` of them here. */
-  const known = { used: 0, own: 0 }
-  const day = { name: null as string | null, leased: 0, used: 0, until: 0 }
+  /** The shared row knows of `reported` that began here, and of `others`. */
+  const day = { name: null as string | null, leased: 0, used: 0, until: 0, reported: 0, others: 0 }
   /** When operations began that the shared row does not know yet. */
   let began: number[] = []
   const running = new Set<Running>()
@@ -70,13 +38,15 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
   let unknown = false
 
   const counts = () => limits.rate !== null || limits.day !== null
-  const dayUnreported = () => day.used - known.own
+  /** Operations of the day that began here and are not reported yet. */
+  const dayUnreported = () => day.used - day.reported
   /** What is not kept leaves at once: it must not be used while the ask that gives it back is under way. */
   function giveUp(): void {
     operations.held = 0
     day.leased = day.used
     slots.held = Math.min(slots.held, running.size)
   }
+  /** Whether one more operation would lack this now. */
   function lacks(limit: Limit, nowMs: number): boolean {
     if (limit !== 'concurrent') return counts() && (operations.held < 1 || operations.until <= nowMs)
     return limits.slots !== null && (running.size >= slots.held || slots.until <= nowMs)
@@ -84,15 +54,17 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
   const isLow = () => counts() && operations.held <= operations.chunk / 2
 
   return {
-    setLimits(next) {
+    /** Limits as they are now. True on a change: nothing that was held under the old ones is used any more. */
+    setLimits(next: AgentLimits): boolean {
       if (sameLimits(limits, next)) return false
       limits = next
       giveUp()
       return true
     },
     lacks,
-    mayBegin: (nowMs) => !lacks('second', nowMs) && !lacks('concurrent', nowMs),
-    begin(nowMs) {
+    mayBegin: (nowMs: number) => !lacks('second', nowMs) && !lacks('concurrent', nowMs),
+    /** Counts an operation that begins; only where it may. */
+    begin(nowMs: number): Running {
       lastUsedAt = nowMs
       if (counts()) operations.held -= 1
       if (limits.rate !== null) began.push(nowMs)
@@ -102,21 +74,22 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
       slots.most = Math.max(slots.most, running.size)
       return operation
     },
-    end(operation) {
+    /** Frees its slot. */
+    end(operation: Running): void {
       running.delete(operation)
     },
-    isLow: (nowMs) => isLow() || (limits.slots !== null && slots.until <= nowMs),
-    ask(waiting, giveBack, nowMs) {
+    /** True when more should be leased before it is lacking. */
+    isLow: (nowMs: number) => isLow() || (limits.slots !== null && slots.until <= nowMs),
+    /** `waiting` requests want to begin. `giveBack`: keep nothing but the slots in use. */
+    ask(waiting: number, giveBack: boolean, nowMs: number): LeaseAsk {
       if (operations.until <= nowMs) operations.held = 0
       if (giveBack) giveUp()
       slots.held = Math.max(running.size, Math.min(slots.held, slots.most))
       slots.most = running.size
       seq += 1
-      const reported = began
-      began = []
       return {
         ...{ key, instance, seq, limits },
-        beganAgoMs: reported.map((at) => nowMs - at),
+        beganAgoMs: began.splice(0).map((at) => nowMs - at),
         held: operations.held,
         wanted: counts() ? Math.max(waiting - operations.held, !giveBack && isLow() ? 1 : 0) : 0,
         ...{ day: day.name, dayLeased: day.leased, dayUsed: day.used },
@@ -124,12 +97,13 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
         slotsWanted: Math.max(slots.held, running.size + waiting),
       }
     },
-    answered(ask, answer, sentAt) {
+    /** The answer to an ask that was made at `sentAt`. */
+    answered(ask: LeaseAsk, answer: LeaseAnswer, sentAt: number): void {
       unknown = false
       if (answer.day !== day.name) Object.assign(day, { name: answer.day, leased: 0, used: 0 })
       day.until = sentAt + answer.dayLeftMs
-      known.used = answer.dayUsed
-      known.own = answer.day === ask.day ? ask.dayUsed : 0
+      day.reported = answer.day === ask.day ? ask.dayUsed : 0
+      day.others = answer.dayUsed - day.reported
       // What was leased under limits of before is left: the next ask does not claim it.
       if (ask.limits !== limits) return
       const lifeMs = limits.day === null ? leaseLifeMs : Math.min(leaseLifeMs, answer.dayLeftMs)
@@ -140,10 +114,12 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
       slots.held = answer.slots
       slots.until = sentAt + slotUseMs
     },
-    failed({ beganAgoMs }, sentAt) {
+    /** The ask failed, or may have failed: what it reported is reported again. */
+    failed({ beganAgoMs }: LeaseAsk, sentAt: number): void {
       unknown = true
       began = [...beganAgoMs.map((ago) => sentAt - ago).filter((at) => at > sentAt - rateWindowMs), ...began]
     },
+    /** Something unused is held, or there is something to report. */
     holdsUnused: () =>
       unknown ||
       operations.held > 0 ||
@@ -152,13 +128,16 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
       began.length > 0,
     busy: () => running.size,
     lastUsedAt: () => lastUsedAt,
-    runsOut(nowMs, withinMs) {
+    /** What is held runs out within `withinMs` unless it is renewed. */
+    runsOut(nowMs: number, withinMs: number): boolean {
       const slotsToo = slots.held > 0 && slots.until - nowMs < withinMs + slotUseMs - leaseLifeMs
       return slotsToo || (operations.held > 0 && operations.until - nowMs < withinMs)
     },
-    dayRest: () => (limits.day === null ? null : Math.max(0, limits.day - known.used - dayUnreported())),
-    dayLeftMs: (nowMs) => Math.max(0, day.until - nowMs),
+    /** Operations of the day that are left for all, as far as it is known here; null: no limit. */
+    dayRest: () => (limits.day === null ? null : Math.max(0, limits.day - day.others - day.used)),
+    dayLeftMs: (nowMs: number) => Math.max(0, day.until - nowMs),
     dayUnreported,
+    /** Beginning of the operation that has run longest, if any runs. */
     oldest: () => running.values().next().value?.begunAt,
   }
 }

@@ -9,7 +9,7 @@ import { type EventStream, type EventStreamOptions, openEventStream } from '#run
 import { publicError } from '#runtime/http/problem.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 import type { Tokens } from '#services/access/tokens/tokens.ts'
-import { endOperation } from './limit-rate.ts'
+import { endOperation } from './limiter.ts'
 
 export interface CallerStreamOptions extends EventStreamOptions {
   /** One that was taken before; the stream gives it back. */

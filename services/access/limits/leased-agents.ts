@@ -40,25 +40,12 @@ export interface LeasedAgent {
   refillAt: number
 }
 
-interface LeasedAgents {
-  find(uid: string): LeasedAgent | undefined
-  /** Throws AppError `overloaded` where there are too many. */
-  of(uid: string, limits: AgentLimits): LeasedAgent
-  /** A request that comes meanwhile gets the same answer. Rejects with AppError `relational_engine_unavailable`. */
-  ask(agent: LeasedAgent): Promise<void>
-  /** An operation began: leases more ahead where little is left. */
-  begun(agent: LeasedAgent): void
-  /** Gives back what is held. */
-  close(): Promise<void>
-}
-
-export function createLeasedAgents(shared: SharedLimits, instance: string, now: () => number): LeasedAgents {
+export function createLeasedAgents(shared: SharedLimits, instance: string, now: () => number) {
   const agents = new Map<string, LeasedAgent>()
   /** Those that may hold something. */
   const active = new Set<LeasedAgent>()
   let holders = 0
   let sweepAsks = 0
-  let awayUntil = 0
   let sweeping: NodeJS.Timeout | undefined
 
   function ask(agent: LeasedAgent, giveBack = false): Promise<void> {
@@ -78,7 +65,7 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
       agent.refillAt = answer.granted < request.wanted ? now() + refillAgainMs : 0
     } catch (error) {
       agent.lease.failed(request, sentAt)
-      awayUntil = agent.awayUntil = agent.refillAt = now() + awayMs
+      agent.awayUntil = agent.refillAt = now() + awayMs
       throw error
     }
   }
@@ -90,10 +77,9 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
   }
   function sweep(): void {
     const at = now()
-    if (at < awayUntil) return
     if (active.size === 0) stopSweeping()
     for (const agent of active) {
-      if (agent.asking) continue
+      if (agent.asking || agent.awayUntil > at) continue
       const idle = at - agent.lease.lastUsedAt() >= idleMs && agent.waiting === 0
       if (idle && agent.lease.holdsUnused()) askInBackground(agent, true)
       else if (agent.lease.runsOut(at, renewWithinMs)) askInBackground(agent, false)
@@ -108,7 +94,7 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
     if (sweepAsks >= asksMax) return
     sweepAsks += 1
     const asked = ask(agent, giveBack).catch(() => {})
-    asked.finally(() => {
+    asked.then(() => {
       sweepAsks -= 1
     })
   }
@@ -124,8 +110,9 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
   const forgetting = setInterval(forget, forgetEveryMs).unref()
 
   return {
-    find: (uid) => agents.get(uid),
-    of(uid, limits) {
+    find: (uid: string) => agents.get(uid),
+    /** Throws AppError `overloaded` where there are too many. */
+    of(uid: string, limits: AgentLimits): LeasedAgent {
       const known = agents.get(uid)
       if (known) {
         if (known.lease.setLimits(limits)) known.refused = undefined
@@ -145,13 +132,16 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
       agents.set(uid, agent)
       return agent
     },
-    ask: (agent) => ask(agent),
-    begun(agent) {
+    /** A request that comes meanwhile gets the same answer. Rejects with AppError `relational_engine_unavailable`. */
+    ask: (agent: LeasedAgent) => ask(agent),
+    /** An operation began: leases more ahead where little is left. */
+    begun(agent: LeasedAgent): void {
       activate(agent)
       const at = now()
       if (!agent.asking && agent.refillAt <= at && agent.lease.isLow(at)) ask(agent).catch(() => {})
     },
-    async close() {
+    /** Gives back what is held. */
+    async close(): Promise<void> {
       stopSweeping()
       clearInterval(forgetting)
       const givingBack = [...active].map(async (agent) => {

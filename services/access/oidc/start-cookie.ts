@@ -34,7 +34,7 @@ export function createStartCookies(key: SecretKey, now?: () => number): StartCoo
 }
 
 /** Binds what belongs to the sign-in to the browser that began it. */
-export function hashOfState(state: string): Buffer {
+function hashOfState(state: string): Buffer {
   return hash('sha256', `oidc state ${state}`, 'buffer')
 }
 

@@ -6,6 +6,7 @@
 import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
+import { isLabel, labelLengthMax } from '../agents/agent-settings.ts'
 import { type Access, accessLevels } from '../agents/agents.ts'
 import {
   type By,
@@ -34,7 +35,6 @@ interface NewPerson {
   account?: ProviderAccount
 }
 
-const nameLengthMax = 64
 const subjectLengthMax = 255
 
 /** Throws AppError `person_exists` (e-mails differ by more than case, of any letters) or `validation_failed`. */
@@ -146,11 +146,8 @@ export function checkNewPerson({ email, name, role, account }: NewPerson): void 
   if (!emailPattern.test(email) || !email.isWellFormed()) {
     throw invalidField('email', 'must be an e-mail address')
   }
-  if (name !== undefined) {
-    const length = [...name].length
-    if (length < 1 || length > nameLengthMax || name.includes('\0') || !name.isWellFormed()) {
-      throw invalidField('name', `must have 1 to ${nameLengthMax} characters`)
-    }
+  if (name !== undefined && !isLabel(name)) {
+    throw invalidField('name', `must have 1 to ${labelLengthMax} characters`)
   }
   if (role !== undefined) checkRole(role)
   if (account && !new RegExp(`^[\\x20-\\x7e]{1,${subjectLengthMax}}$`).test(account.subject)) {

@@ -32,13 +32,11 @@ export interface SignedIn {
 /** `uid` of who was meant, if anybody; the same answer for all of them. */
 export type Checked = SignedIn | { refused: AppError; uid: string | null }
 
-export interface PasswordSignIn {
-  /**
-   * Throws AppError `unauthorized` (the same for a wrong password and an unknown e-mail, after the same time),
-   * `forbidden`, `rate_limited`, `overloaded`, `identity_unavailable`, or `relational_engine_unavailable`.
-   */
-  signIn(given: SignInTry): Promise<SignedIn>
-}
+/**
+ * Throws AppError `unauthorized` (the same for a wrong password and an unknown e-mail, after the same time), `forbidden`,
+ * `rate_limited`, `overloaded`, `identity_unavailable`, or `relational_engine_unavailable`.
+ */
+export type PasswordSignIn = (given: SignInTry) => Promise<SignedIn>
 
 export interface PasswordSignInParts {
   limits: SignInLimits
@@ -48,26 +46,24 @@ export interface PasswordSignInParts {
 }
 
 export function createPasswordSignIn({ limits, refusals, check }: PasswordSignInParts): PasswordSignIn {
-  return {
-    async signIn(given) {
-      const { address, requestId } = given
-      const admitted = admit(limits, given, (error) =>
-        refusals.note({ uid: null, address, requestId, reason: error.code }),
-      )
-      let checked: Checked
-      try {
-        checked = await check({ ...given, turn: admitted.turn })
-      } catch (error) {
-        admitted.takeBack()
-        throw error
-      }
-      if ('refused' in checked) {
-        refusals.note({ uid: checked.uid, address, requestId, reason: checked.refused.code })
-        throw checked.refused
-      }
-      admitted.right()
-      return checked
-    },
+  return async function signIn(given) {
+    const { address, requestId } = given
+    const admitted = admit(limits, given, (error) =>
+      refusals.note({ uid: null, address, requestId, reason: error.code }),
+    )
+    let checked: Checked
+    try {
+      checked = await check({ ...given, turn: admitted.turn })
+    } catch (error) {
+      admitted.takeBack()
+      throw error
+    }
+    if ('refused' in checked) {
+      refusals.note({ uid: checked.uid, address, requestId, reason: checked.refused.code })
+      throw checked.refused
+    }
+    admitted.right()
+    return checked
   }
 }
 

@@ -1,5 +1,9 @@
-/** Opens the identity provider of an interface: the chosen driver, on the platform's secrets and its rows of refresh tokens. */
+/**
+ * The identity provider of an interface: its settings, and how it is opened: the chosen driver, on the platform's secrets and
+ * its rows of refresh tokens.
+ */
 
+import { Type } from 'typebox'
 import type {
   AnyIdentityProvider,
   IdentityEngine,
@@ -8,10 +12,10 @@ import type {
   SigningKeyStore,
 } from '#engines/identity/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import { openSecrets, type Secrets } from '../secrets/secrets.ts'
 import { mayBuy } from '../tokens/tokens.ts'
-import { issuerName } from './settings.ts'
 
 const keysName = 'identity-signing-keys'
 
@@ -65,7 +69,7 @@ interface Row {
   expires_at: Date
 }
 
-export function refreshTokensOf(relational: Relational): RefreshStore {
+function refreshTokensOf(relational: Relational): RefreshStore {
   return {
     async add({ hash, uid, claims, lifetimeS, authTime, expiresAt }: RefreshRow) {
       await relational.query(
@@ -96,4 +100,57 @@ export function refreshTokensOf(relational: Relational): RefreshStore {
 /** Those that ran out are refused anyway: they are deleted so that the table stays small. */
 export async function sweepRefreshTokens(relational: Relational): Promise<void> {
   await relational.query('delete from platform.refresh_tokens where expires_at < now()')
+}
+
+export const tokenSettings = Type.Object({
+  MAIN_API_URL: Type.Optional(
+    Type.Refine(
+      Type.String({
+        minLength: 1,
+        description:
+          'public address of the main API, and the name of its local issuer in ID tokens; without it `http://127.0.0.1:<port>`; the same for all processes',
+      }),
+      isOrigin,
+      () => 'must be an address such as https://api.example.org, without a path',
+    ),
+  ),
+  CUSTOM_TOKEN_TTL_S: Type.Integer({
+    minimum: 1,
+    maximum: 86_400,
+    default: 3_600,
+    description: 'lifetime of a custom token in seconds; Firebase knows 3600 alone',
+  }),
+})
+
+function isOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, pathname, search, hash, username } = new URL(text)
+  const isBare = pathname === '/' && search === '' && hash === '' && username === ''
+  return (protocol === 'http:' || protocol === 'https:') && isBare
+}
+
+/** What a token's issuer is named, and which names are of this platform. */
+interface IssuerName {
+  /** Throws where neither a setting nor a port says it. */
+  name(): string
+  isOurs(name: string): boolean
+}
+
+const onLoopback = /^http:\/\/127\.0\.0\.1:\d{1,5}$/
+
+/**
+ * Without the setting the issuer is named after its port, which other processes need not know: then every port of this machine is
+ * accepted, and the signing keys alone say which installation a token is of.
+ */
+export function issuerName(url: string | undefined, port: () => number | undefined): IssuerName {
+  const set = url === undefined ? undefined : new URL(url).origin
+  return {
+    name() {
+      const taken = port()
+      if (set !== undefined) return set
+      if (taken !== undefined) return `http://127.0.0.1:${taken}`
+      throw new AppError('shutting_down', 'The interface has no address yet; try again in a second.')
+    },
+    isOurs: (name) => (set === undefined ? onLoopback.test(name) : name === set),
+  }
 }

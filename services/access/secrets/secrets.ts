@@ -29,8 +29,10 @@ export interface Secrets {
    * Stores what `work` makes of the secret, of several instances one at a time, and resolves with what is stored then. Where
    * it gives back what it got, nothing is written.
    */
-  change(name: string, work: (secret: Buffer | undefined) => Promise<Buffer>): Promise<Buffer>
+  change(name: string, work: ChangeSecret): Promise<Buffer>
 }
+
+type ChangeSecret = (secret: Buffer | undefined, tx: SqlExecutor) => Promise<Buffer>
 
 /** A key of its own for what is sealed under this name, the same at every instance. Throws as `Secrets.get`. */
 export async function sealingKey(secrets: Pick<Secrets, 'get'>, name: string): Promise<SecretKey> {
@@ -59,30 +61,30 @@ export async function openSecrets(
   const latest = () => keysAtHand(env) ?? keys
   const present = (row: Row) => (keys.some(({ id }) => id === sealedWith(row.sealed)) ? keys : latest())
   return {
-    async get(name, make) {
-      const row =
-        (await read(relational, name)) ??
-        (await relational.transaction((tx) => insert(tx, latest(), name, make)))
-      return open(present(row), row)
-    },
-    async find(name) {
-      const row = await read(relational, name)
-      return row && open(present(row), row)
-    },
-    change: (name, work) =>
-      relational.transaction(async (tx) => {
-        await tx.query('lock table platform.secrets in share row exclusive mode')
-        const row = await read(tx, name)
-        const old = row && open(present(row), row)
-        const secret = await work(old)
-        if (old?.equals(secret)) return old
-        await tx.query(
-          `insert into platform.secrets (name, sealed) values ($1, $2)
+    get: async (name, make) =>
+      (await find(relational, name)) ?? change(name, async (found, tx) => found ?? make(tx)),
+    find: (name) => find(relational, name),
+    change,
+  }
+
+  async function find(executor: SqlExecutor, name: string): Promise<Buffer | undefined> {
+    const row = await read(executor, name)
+    return row && open(present(row), row)
+  }
+  /** A second transaction waits for the first at the lock, and then finds its row. */
+  function change(name: string, work: ChangeSecret): Promise<Buffer> {
+    return relational.transaction(async (tx) => {
+      await tx.query('lock table platform.secrets in share row exclusive mode')
+      const old = await find(tx, name)
+      const secret = await work(old, tx)
+      if (old?.equals(secret)) return old
+      await tx.query(
+        `insert into platform.secrets (name, sealed) values ($1, $2)
            on conflict (name) do update set sealed = excluded.sealed, updated_at = now()`,
-          [name, seal(latest()[0], name, secret)],
-        )
-        return secret
-      }),
+        [name, seal(latest()[0], name, secret)],
+      )
+      return secret
+    })
   }
 }
 
@@ -107,21 +109,6 @@ async function read(executor: SqlExecutor, name: string): Promise<Row | undefine
     name,
   ])
   return rows[0]
-}
-
-/** A second transaction waits for the first at the lock, and then finds its row. */
-async function insert(
-  tx: SqlExecutor,
-  keys: SecretKeys,
-  name: string,
-  make: (tx: SqlExecutor) => Promise<Buffer> | Buffer,
-): Promise<Row> {
-  await tx.query('lock table platform.secrets in share row exclusive mode')
-  const known = await read(tx, name)
-  if (known) return known
-  const sealed = seal(keys[0], name, await make(tx))
-  await tx.query('insert into platform.secrets (name, sealed) values ($1, $2)', [name, sealed])
-  return { name, sealed }
 }
 
 /** A key is made only where nothing was encrypted with another. */
@@ -202,10 +189,10 @@ export const secretSettings = Type.Object({
 } satisfies Record<typeof secretKeyVariable, unknown>)
 
 /** The first encrypts; all of them open. */
-export type SecretKeys = readonly [SecretKey, ...SecretKey[]]
+type SecretKeys = readonly [SecretKey, ...SecretKey[]]
 
 /** Of FLOTILLA_SECRET_KEY; null when it is unset. Throws AppError `invalid_configuration`, which shows nothing of it. */
-export function keysOfEnvironment(env: Environment): SecretKeys | null {
+function keysOfEnvironment(env: Environment): SecretKeys | null {
   const settings: Static<typeof secretSettings> = loadConfig(secretSettings, env)
   const text = settings[secretKeyVariable]
   return text === undefined ? null : parseKeys(text.split(','), secretKeyVariable)
@@ -217,7 +204,7 @@ export function keysAtHand(env: Environment): SecretKeys | null {
 }
 
 /** Where keys are kept when the variable is unset. */
-export function secretKeyFile(env: Environment): string {
+function secretKeyFile(env: Environment): string {
   return join(homeOf(env), 'secret-key')
 }
 
@@ -234,7 +221,7 @@ function readKeyFile(file: string): SecretKeys | null {
 }
 
 /** Written whole and synced (0600) before it gets its name. `replace` false: one that appeared meanwhile stays. */
-export function writeKeyFile(file: string, keys: SecretKeys, { replace }: { replace: boolean }): void {
+function writeKeyFile(file: string, keys: SecretKeys, { replace }: { replace: boolean }): void {
   const draft = `${file}.${randomBytes(6).toString('hex')}`
   try {
     makeFolder(dirname(file))

@@ -137,14 +137,14 @@ export function credentialOf({ kind, uid, agentKeyId, sessionId }: TokenSubject)
   return JSON.stringify([kind, uid, agentKeyId ?? sessionId ?? null])
 }
 
-export function subjectIn(credential: string): TokenSubject {
+function subjectIn(credential: string): TokenSubject {
   const [kind, uid, id] = JSON.parse(credential) as [Caller['kind'], string, string | null]
   if (id === null) return { kind, uid }
   return kind === 'agent' ? { kind, uid, agentKeyId: id } : { kind, uid, sessionId: id }
 }
 
 /** Undefined when agent or person, key or session are no more. */
-export function findCaller(executor: SqlExecutor, subject: TokenSubject): Promise<Caller | undefined> {
+function findCaller(executor: SqlExecutor, subject: TokenSubject): Promise<Caller | undefined> {
   return subject.kind === 'agent' ? findAgent(executor, subject) : findPerson(executor, subject)
 }
 

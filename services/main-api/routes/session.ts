@@ -209,7 +209,7 @@ async function withPassword({ people }: MainApi, request: FastifyRequest): Promi
   }
   const browser = people.browsers.idOf(browserCookieOf(request), email)
   const tried = { email, password, address: request.ip, requestId: request.id, browser }
-  const { person, providerToken } = await people.signIn.signIn(tried)
+  const { person, providerToken } = await people.signIn(tried)
   return { person, by: 'password', ...(providerToken === undefined ? {} : { providerToken }) }
 }
 

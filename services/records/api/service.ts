@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import { defineIngress } from '#runtime/start/service.ts'
-import { tokenSettings } from '#services/access/provider/settings.ts'
+import { tokenSettings } from '#services/access/provider/provider.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secrets.ts'
 
 const config = Type.Object({ ...secretSettings.properties, ...tokenSettings.properties })

@@ -17,13 +17,7 @@ interface Tally {
   statusCode: number | null
 }
 
-interface Refusals {
-  count(agentId: string | null, operation: string, outcome: string, statusCode: number): void
-  /** Writes the summaries of the minute that has begun. */
-  close(): void
-}
-
-export function createRefusals(write: (event: AuditEvent) => void, now: () => number): Refusals {
+export function createRefusals(write: (event: AuditEvent) => void, now: () => number) {
   let tallies = new Map<string, Tally>()
   function flush(): void {
     const due = tallies
@@ -33,7 +27,7 @@ export function createRefusals(write: (event: AuditEvent) => void, now: () => nu
   const timer = setInterval(flush, summaryEveryMs)
   timer.unref()
   return {
-    count(agentId, operation, outcome, statusCode) {
+    count(agentId: string | null, operation: string, outcome: string, statusCode: number): void {
       const known = agentId !== null && (tallies.has(agentId) || tallies.size < agentsMax)
       const name = known ? (agentId as string) : unknownAgents
       const tally = tallies.get(name)
@@ -46,7 +40,8 @@ export function createRefusals(write: (event: AuditEvent) => void, now: () => nu
       if (tally.outcome !== outcome) tally.outcome = several
       if (tally.statusCode !== statusCode) tally.statusCode = null
     },
-    close() {
+    /** Writes the summaries of the minute that has begun. */
+    close(): void {
       clearInterval(timer)
       flush()
     },

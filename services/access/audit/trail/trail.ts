@@ -38,14 +38,12 @@ export interface AuditTrail extends Closeable {
   begin(request: AuditedRequest): AuditEntry
   /** Counts a refused request; `agentId` null for callers that are no agent of the platform. One summary a minute counts them. */
   refused(agentId: string | null, operation: string, outcome: string, statusCode: number): void
-  /** Ends that could not be written, and summaries, since the start. */
-  lost(): number
 }
 
 interface AuditTrailParts {
   publisher: Pick<Publisher, 'publish' | 'locationOf'>
-  /** Called when a record is given up. */
-  onLost(error: unknown): void
+  /** Called with how many records are given up, and why. */
+  onLost(count: number, error: unknown): void
   now?(): number
 }
 
@@ -62,8 +60,8 @@ export function openAuditTrail(
   )
   return createAuditTrail({
     publisher,
-    onLost(error) {
-      lost.inc()
+    onLost(count, error) {
+      lost.inc(count)
       log.warn({ reason: describeError(error) }, 'audit.lost')
     },
   })
@@ -73,22 +71,16 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
   const now = parts.now ?? Date.now
   const publishBegun = createBegunPublisher(parts.publisher, now)
   const open = new Set<Promise<unknown>>()
-  let lost = 0
 
-  function lose(error: unknown): void {
-    lost += 1
-    parts.onLost(error)
-  }
   function track(work: Promise<unknown>): void {
-    const tracked: Promise<unknown> = work.catch(lose).finally(() => open.delete(tracked))
+    const tracked: Promise<unknown> = work
+      .catch((error) => parts.onLost(1, error))
+      .finally(() => open.delete(tracked))
     open.add(tracked)
   }
   const ends = createEnds({
     publish: (messages, partition) => parts.publisher.publish(auditEvents, messages, { partition }),
-    onLost(count, error) {
-      lost += count
-      parts.onLost(error)
-    },
+    onLost: parts.onLost,
   })
   const refusals = createRefusals((event) => {
     track(parts.publisher.publish(auditEvents, [messageOf(event, {})]))
@@ -124,7 +116,6 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       }
     },
     refused: refusals.count,
-    lost: () => lost,
     async close() {
       // What was ended just now reaches the queue in this turn.
       await new Promise((resolve) => setImmediate(resolve))
@@ -209,19 +200,13 @@ const waitingMax = 20_000
 
 export type EndMessage = OutgoingMessage<string, AuditEvent>
 
-export interface Ends {
-  add(partition: number, message: EndMessage): void
-  /** Resolves when every end that was added is written or given up. */
-  flush(): Promise<void>
-}
-
 interface EndsParts {
   publish(messages: EndMessage[], partition: number): Promise<unknown>
   /** Called with how many ends are given up, and why. */
   onLost(count: number, error: unknown): void
 }
 
-export function createEnds(parts: EndsParts): Ends {
+export function createEnds(parts: EndsParts) {
   const gathered = new Map<number, EndMessage[]>()
   const open = new Set<Promise<unknown>>()
   let waiting = 0
@@ -247,7 +232,7 @@ export function createEnds(parts: EndsParts): Ends {
   }
 
   return {
-    add(partition, message) {
+    add(partition: number, message: EndMessage): void {
       if (waiting >= waitingMax) {
         parts.onLost(1, new Error('too many audit ends wait for the log'))
         return
@@ -259,7 +244,8 @@ export function createEnds(parts: EndsParts): Ends {
       if (messages && messages.length >= gatheredMax) send(partition)
       timer ??= setTimeout(sendAll, gatherMs)
     },
-    async flush() {
+    /** Resolves when every end that was added is written or given up. */
+    async flush(): Promise<void> {
       sendAll()
       while (open.size > 0) await Promise.all(open)
     },

@@ -8,7 +8,7 @@ import { AppError } from '#lib/errors.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { shownAs } from '#runtime/http/api/shown-as.ts'
 import type { People } from '#services/access/people/open-people.ts'
-import type { SignedIn } from '#services/access/people/sign-in.ts'
+import type { SignedIn, SignInTry } from '#services/access/people/sign-in.ts'
 import { textIn } from './fields.ts'
 
 const body = Type.Unsafe<unknown>(
@@ -98,11 +98,11 @@ export function registerPasswordSignIn(
     },
   )
 
-  async function signIn(given: Parameters<NonNullable<People['signIn']>['signIn']>[0]): Promise<SignedIn> {
+  async function signIn(given: SignInTry): Promise<SignedIn> {
     const { email, password } = given
     if (!people.signIn || email.length > lengthMax || password.length > lengthMax) throw wrong()
     try {
-      return await people.signIn.signIn(given)
+      return await people.signIn(given)
     } catch (error) {
       throw error instanceof AppError && error.statusCode === 401 ? wrong() : error
     }

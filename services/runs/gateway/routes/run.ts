@@ -15,7 +15,7 @@ import {
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
-import { endOperation } from '#services/access/limits/limit-rate.ts'
+import { endOperation } from '#services/access/limits/limiter.ts'
 import { type Follow, openFollow } from '../../follow/follow.ts'
 import { runAlone, treeOf } from '../../follow/subjects.ts'
 import { acceptRun, newRunId, runIdOf } from '../../state/accept.ts'

@@ -32,7 +32,7 @@ function open(check: Parameters<typeof createPasswordSignIn>[0]['check']) {
 }
 
 test('a right password signs in, and its hash gets the cost of today', async () => {
-  const { signIn } = open(checkOwnPassword(relational, today))
+  const signIn = open(checkOwnPassword(relational, today))
   expect((await signIn({ ...given, email: 'ANA@x' })).person.email).toBe('ana@x')
   const { password, person } = (await readPasswordOf(relational, 'ana@x'))!
   expect([password?.startsWith('$scrypt$ln=5,'), person.version]).toEqual([true, 1])
@@ -41,7 +41,7 @@ test('a right password signs in, and its hash gets the cost of today', async () 
 })
 
 test('a wrong password, an unknown e-mail and a person without a password are refused alike', async () => {
-  const { signIn } = open(checkOwnPassword(relational, today))
+  const signIn = open(checkOwnPassword(relational, today))
   const refused = await Promise.all(
     // Of one address four are checked at once.
     ['ana@x', 'nobody@x', 'none@x', '', '\0'].map((email, n) =>
@@ -56,7 +56,7 @@ test('a wrong password, an unknown e-mail and a person without a password are re
 })
 
 test('who could not be checked has tried nothing', async () => {
-  const { signIn } = open(async () => {
+  const signIn = open(async () => {
     throw new AppError('identity_unavailable', 'away')
   })
   for (let n = 0; n < 50; n++) {
@@ -66,7 +66,7 @@ test('who could not be checked has tried nothing', async () => {
 
 test('who was refused has tried, and is soon asked to wait', async () => {
   let checks = 0
-  const { signIn } = open(async () => {
+  const signIn = open(async () => {
     checks += 1
     return { refused: new AppError('unauthorized', 'no'), uid: null }
   })

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { checkIdentitySettings, identityExchangeUrl } from '#engines/identity/settings.ts'
 import { loadConfig } from '#lib/config.ts'
-import { issuerName, tokenSettings } from '#services/access/provider/settings.ts'
+import { issuerName, tokenSettings } from '#services/access/provider/provider.ts'
 
 test('the setting is the name, without a slash at its end, and the only one that counts', () => {
   const issuer = issuerName('https://api.example.org/', () => 8_081)
