@@ -94,17 +94,15 @@ const perAddress = [{ count: 100, windowMs: 1_000 }]
 const limitedKeysMax = 50_000
 const addressesMax = 20_000
 
-export interface KeyLimits {
-  /** Counts a trade of this key, known or not, from this address. Throws AppError `rate_limited`; then it does not count. */
-  admit(keyHash: string, address: string): void
-}
+export type KeyLimits = ReturnType<typeof createKeyLimits>
 
 /** All addresses of an IPv6 /64 count as one. Beyond 50,000 keys the one that was used least recently is forgotten. */
-export function createKeyLimits(now: () => number = () => performance.now()): KeyLimits {
+export function createKeyLimits(now: () => number = () => performance.now()) {
   const keys = createSlidingWindows(perKey, limitedKeysMax)
   const addresses = createSlidingWindows(perAddress, addressesMax)
   return {
-    admit(keyHash, address) {
+    /** Counts a trade of this key, known or not, from this address. Throws AppError `rate_limited`; then it does not count. */
+    admit(keyHash: string, address: string): void {
       const nowMs = now()
       const client = clientNetwork(address)
       const waitMs = Math.max(keys.waitMs(keyHash, nowMs), addresses.waitMs(client, nowMs))

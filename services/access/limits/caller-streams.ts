@@ -116,12 +116,7 @@ export interface StreamPlace {
   release(): void
 }
 
-export interface StreamPlaces {
-  /** Throws AppError `too_many_streams` when the caller, or the instance, has no place left. */
-  take(callerUid: string): StreamPlace
-  /** Places that are taken. */
-  taken(): number
-}
+export type StreamPlaces = ReturnType<typeof createStreamPlaces>
 
 export function createStreamPlaces({
   callerMax = budgets.streams.callerMax,
@@ -129,14 +124,16 @@ export function createStreamPlaces({
 }: {
   callerMax?: number
   instanceMax?: number
-} = {}): StreamPlaces {
+} = {}) {
   // No more entries than places.
   const byCaller = new Map<string, number>()
   let taken = 0
 
   return {
-    taken: () => taken,
-    take(callerUid) {
+    /** Places that are taken. */
+    taken: (): number => taken,
+    /** Throws AppError `too_many_streams` when the caller, or the instance, has no place left. */
+    take(callerUid: string): StreamPlace {
       const own = byCaller.get(callerUid) ?? 0
       if (own >= callerMax) {
         throw tooMany(`At most ${callerMax} streams of one caller are open at once: close one.`)

@@ -13,16 +13,13 @@ const allBytesPerSecond = 32 * mebibyte
 const burstMs = 1_000
 const callersMax = 10_000
 
-export interface ReadTurns {
-  /** Resolves when these bytes may go to the caller; undefined: at once. Also resolves when the signal aborts. */
-  take(caller: string, bytes: number, signal: AbortSignal): Promise<void> | undefined
-}
+export type ReadTurns = ReturnType<typeof createReadTurns>
 
 export function createReadTurns({
   callerBytes = callerBytesPerSecond,
   allBytes = allBytesPerSecond,
   now = () => performance.now(),
-} = {}): ReadTurns {
+} = {}) {
   /** By caller: until when its bytes are paid for, in ms. */
   const callers = createLru<string, number>(callersMax)
   /** By caller, in the order of their turns. */
@@ -66,7 +63,8 @@ export function createReadTurns({
   }
 
   return {
-    take(caller, bytes, signal) {
+    /** Resolves when these bytes may go to the caller; undefined: at once. Also resolves when the signal aborts. */
+    take(caller: string, bytes: number, signal: AbortSignal): Promise<void> | undefined {
       const own = charge(callers.get(caller) ?? Number.NEGATIVE_INFINITY, bytes, callerBytes)
       callers.set(caller, own)
       const ownMs = own - now()

@@ -31,13 +31,7 @@ const knownForMs = 30 * 86_400_000
 const keysMax = 20_000
 const accountLengthMax = 254
 
-export interface SignInLimits {
-  /**
-   * Counts a try as a wrong one, until it is known to be right. `browser` is the id of one that signed in to this account
-   * before: its own tries alone hold it up. Throws AppError `rate_limited`.
-   */
-  admit(account: string, address: string, browser?: string): AdmittedTry
-}
+export type SignInLimits = ReturnType<typeof createSignInLimits>
 
 export interface AdmittedTry {
   /** Whose turn checking the password takes. */
@@ -58,7 +52,7 @@ export function accountOf(email: string): string {
   return email.slice(0, accountLengthMax).replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 }
 
-export function createSignInLimits(now: () => number = () => performance.now()): SignInLimits {
+export function createSignInLimits(now: () => number = () => performance.now()) {
   const addresses = createSlidingWindows(ofAddress, keysMax)
   /** Of pairs of address and account, of accounts, and of browsers. */
   const pairs = createLru<string, Wrong>(keysMax)
@@ -68,7 +62,11 @@ export function createSignInLimits(now: () => number = () => performance.now()):
   const known = createLru<string, number>(keysMax)
   const isKnown = (pair: string, nowMs: number) => nowMs - (known.get(pair) ?? -Infinity) < knownForMs
   return {
-    admit(email, address, browser) {
+    /**
+     * Counts a try as a wrong one, until it is known to be right. `browser` is the id of one that signed in to this account
+     * before: its own tries alone hold it up. Throws AppError `rate_limited`.
+     */
+    admit(email: string, address: string, browser?: string): AdmittedTry {
       const client = clientNetwork(address)
       const account = accountOf(email)
       const pair = `${client} ${account}`

@@ -26,19 +26,12 @@ interface WatchesParts {
   log: Logger
 }
 
-export interface Watches {
-  watch(caller: Caller): Watch
-  /** The owner (agent id, or uid of a person) changed. */
-  changed(owner: string): void
-  close(): void
-}
-
 interface Open {
   caller: Caller
   ended: AbortController
 }
 
-export function createWatches({ now, find, read, log }: WatchesParts): Watches {
+export function createWatches({ now, find, read, log }: WatchesParts) {
   const byOwner = new Map<string, Set<Open>>()
   let looking: NodeJS.Timeout | undefined
 
@@ -63,7 +56,7 @@ export function createWatches({ now, find, read, log }: WatchesParts): Watches {
   }
 
   return {
-    watch(caller) {
+    watch(caller: Caller): Watch {
       const open: Open = { caller, ended: new AbortController() }
       const owner = caller.agentId
       const opens = byOwner.get(owner) ?? new Set()
@@ -84,7 +77,8 @@ export function createWatches({ now, find, read, log }: WatchesParts): Watches {
         },
       }
     },
-    changed(owner) {
+    /** The owner (agent id, or uid of a person) changed. */
+    changed(owner: string): void {
       for (const open of byOwner.get(owner) ?? []) {
         // Of a gateway key nothing says here which one it was: its stream begins again, if it may.
         const { kind, agentKeyId } = open.caller
@@ -93,7 +87,7 @@ export function createWatches({ now, find, read, log }: WatchesParts): Watches {
         else void look(open, read)
       }
     },
-    close() {
+    close(): void {
       for (const opens of byOwner.values()) for (const { ended } of opens) ended.abort()
       byOwner.clear()
       keepLooking()

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
-import { createHandshakeLimits, type HandshakeLimits } from '#services/access/handshake/handshake-limits.ts'
+import { createHandshakeLimits, type HandshakeLimits } from '#services/access/handshake/handshakes.ts'
 
 function admit(limits: HandshakeLimits, agentId: unknown, address: string): void {
   limits.admitAddress(address).admitAgent(agentId)
