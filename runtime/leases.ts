@@ -37,17 +37,6 @@ export async function acquireLease(
   return row ? { name, holder, epoch: row.epoch, validUntil: askedAt + ttlMs } : null
 }
 
-/** The renewed lease; null when another holder has taken it. */
-export async function renewLease(executor: SqlExecutor, lease: Lease, ttlMs: number): Promise<Lease | null> {
-  const askedAt = performance.now()
-  const { rowCount } = await executor.query(
-    `update platform.leases set expires_at = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
-     where name = $1 and holder = $2 and epoch = $3`,
-    [lease.name, lease.holder, lease.epoch, ttlMs],
-  )
-  return rowCount === 1 ? { ...lease, validUntil: askedAt + ttlMs } : null
-}
-
 /** Gives the lease back; the row stays, because it carries the epoch. A lease that is lost already is no error. */
 export async function releaseLease(executor: SqlExecutor, lease: Lease): Promise<void> {
   await executor.query(
@@ -84,6 +73,7 @@ export async function withLease<T>(
   const { name, holder, ttlMs } = options
   const first = await acquireLease(relational, name, holder, ttlMs)
   if (!first) return undefined
+  const { epoch } = first
   let lease = first
   const lost = new AbortController()
   const ended = new AbortController()
@@ -101,10 +91,11 @@ export async function withLease<T>(
       await sleep(ttlMs / 3, over)
       if (over.aborted) return
       // Undefined: the database is away, and may be back before the lease expires.
-      const renewed = await renewLease(relational, lease, ttlMs).catch(() => undefined)
-      if (renewed === null) return lost.abort()
+      const renewed = await acquireLease(relational, name, holder, ttlMs).catch(() => undefined)
+      if (renewed) lease = renewed
+      // With another epoch it is a new one, which is given back.
+      if (renewed === null || lease.epoch !== epoch) return lost.abort()
       if (!renewed) continue
-      lease = renewed
       clearTimeout(expiry)
       expiry = expireInTime()
     }
@@ -112,7 +103,7 @@ export async function withLease<T>(
 
   const leftMs = () => (lost.signal.aborted ? 0 : leaseLeftMs(lease))
   try {
-    return await work({ epoch: first.epoch, signal: lost.signal, leftMs })
+    return await work({ epoch, signal: lost.signal, leftMs })
   } finally {
     ended.abort()
     await renewing

@@ -6,9 +6,8 @@ import { describeError, whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 
-/** Longest wait between two tries of what must succeed: a commit, a dead letter, beforeCommit. */
-export const untilDoneWaitMsMax = 5_000
-const untilDoneBackoff = { baseMs: 100, maxMs: untilDoneWaitMsMax }
+/** Between two tries of what must succeed: a dead letter, beforeCommit. */
+const untilDoneBackoff = { baseMs: 100, maxMs: 5_000 }
 
 export interface RepeatOptions {
   what: string

@@ -3,11 +3,13 @@
  * behind them is away.
  */
 
-import { type BackoffOptions, backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import type { Logger } from 'pino'
+import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { type Outcome, retry, unavailable } from '#lib/outcome.ts'
+import type { SchemaName } from '#topics/topic.ts'
 import { probeWaitMsMax } from './limits.ts'
-import type { CallContext } from './types.ts'
+import type { CallContext, ConsumerOptions } from './types.ts'
 
 /** How a call ended: with the handler's answer, or with what a throw or a time-out means. */
 export type CallEnd<T> = { tookMs: number } & (
@@ -184,27 +186,22 @@ function outcomeOf(error: unknown): Outcome {
   return unavailable(error.code.replace(/_unavailable$/, ''), describeError(error))
 }
 
-interface EngineBreakerOptions {
-  backoff: BackoffOptions
-  callTimeoutMs: number
-  /** Asked while an engine is away; without it the calls themselves find out, after each wait. */
-  probe: ((engine: string) => Promise<void>) | undefined
-  /** Called whenever calls may start again. */
-  onReady(): void
-  onChange(event: 'away' | 'back', engine: string, detail: string): void
-}
-
 /** Stops the calls of a group while the engine behind its handlers is unavailable, and finds out when it is back. */
 export class EngineBreaker {
-  readonly #options: EngineBreakerOptions
+  readonly #options: Pick<ConsumerOptions<SchemaName>, 'backoff' | 'callTimeoutMs' | 'probe'>
+  readonly #log: Logger
+  readonly #onReady: () => void
   readonly #closing = new AbortController()
   /** The engine that is away: calls wait. */
   #away: string | null = null
   #failures = 0
   #paused = false
 
-  constructor(options: EngineBreakerOptions) {
+  /** Without a probe the calls themselves find out, after each wait. `onReady` is called whenever calls may start again. */
+  constructor(options: ConsumerOptions<SchemaName>, log: Logger, onReady: () => void) {
     this.#options = options
+    this.#log = log
+    this.#onReady = onReady
   }
 
   get waitingFor(): string | null {
@@ -223,7 +220,7 @@ export class EngineBreaker {
   trip(engine: string, reason: string): void {
     if (this.#away !== null) return
     this.#away = engine
-    this.#options.onChange('away', engine, reason)
+    this.#warn(engine, reason)
     void this.#wait(engine)
   }
 
@@ -235,7 +232,7 @@ export class EngineBreaker {
   /** Calls may not start while the group is paused. */
   setPaused(paused: boolean): void {
     this.#paused = paused
-    if (!paused) this.#options.onReady()
+    if (!paused) this.#onReady()
   }
 
   close(): void {
@@ -244,19 +241,24 @@ export class EngineBreaker {
 
   /** The back-off goes on until a call has worked: a probe may be kinder than the work is. */
   async #wait(engine: string): Promise<void> {
-    const { backoff, callTimeoutMs, probe, onChange, onReady } = this.#options
+    const { backoff, callTimeoutMs } = this.#options
     const bounded = { ...backoff, maxMs: Math.min(backoff.maxMs, probeWaitMsMax) }
     while (this.#away !== null) {
       await sleep(backoffMs(this.#failures++, bounded), this.#closing.signal)
       if (this.#closing.signal.aborted) return
       try {
-        if (probe) await withTimeout(probe(engine), callTimeoutMs, () => new Error('no answer in time'))
+        const probing = this.#options.probe?.(engine)
+        if (probing) await withTimeout(probing, callTimeoutMs, () => new Error('no answer in time'))
         this.#away = null
       } catch (error) {
-        onChange('away', engine, describeError(error))
+        this.#warn(engine, describeError(error))
       }
     }
-    onChange('back', engine, '')
-    onReady()
+    this.#log.info({ engine }, 'engine is back: work goes on')
+    this.#onReady()
+  }
+
+  #warn(engine: string, detail: string): void {
+    this.#log.warn({ engine, detail }, 'engine is away: the group waits')
   }
 }

@@ -2,13 +2,12 @@
 
 import type { Logger } from 'pino'
 import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/event-log/port.ts'
-import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import { startRepeating, untilDoneWaitMsMax } from '../repeat.ts'
+import { retryUntilDone, startRepeating } from '../repeat.ts'
 import { hasDied, nameOwner } from './crash-guard.ts'
 import { bookkeepingOf, shareOf } from './event-ids.ts'
 import { EngineBreaker, HandlerCalls } from './handler-calls.ts'
@@ -71,7 +70,7 @@ export class Member implements LaneConsumer {
       options,
       publisher,
       log: this.#log,
-      breaker: this.#createBreaker(),
+      breaker: new EngineBreaker(options, this.#log, () => this.#wakeAll()),
       calls: new HandlerCalls(options.callTimeoutMs, options.engine),
       exclusive: { held: false },
       // In every commit: a partition that comes back with it had no other owner.
@@ -166,20 +165,6 @@ export class Member implements LaneConsumer {
     await (await this.#joined.promise).close()
   }
 
-  #createBreaker(): EngineBreaker {
-    const { backoff, callTimeoutMs } = this.#options
-    return new EngineBreaker({
-      backoff,
-      callTimeoutMs,
-      probe: this.#options.probe?.bind(this.#options),
-      onReady: () => this.#wakeAll(),
-      onChange: (event, engine, detail) => {
-        if (event === 'back') this.#log.info({ engine }, 'engine is back: work goes on')
-        else this.#log.warn({ engine, detail }, 'engine is away: the group waits')
-      },
-    })
-  }
-
   #listener(): ConsumerListener {
     return {
       assigned: async (gained) => await this.#gain(await this.#joined.promise, gained),
@@ -235,22 +220,18 @@ export class Member implements LaneConsumer {
 
   /** Positions that the worker keeps itself; asked until it answers. */
   async #askPositions(gained: GainedPartition[], gain: symbol): Promise<Map<number, number>> {
-    const { onAssigned, backoff } = this.#options
-    for (let n = 0; onAssigned && !this.#closing.signal.aborted; n++) {
+    let positions = new Map<number, number>()
+    const ask = async () => {
       const wanted = gained.filter(({ partition }) => this.#gains.get(partition) === gain)
-      if (wanted.length === 0) break
+      if (wanted.length === 0) return
       const asked = wanted.map(({ partition, committed }) => ({
         partition,
         committed: committed?.offset ?? null,
       }))
-      try {
-        return (await onAssigned.call(this.#options, asked)) ?? new Map()
-      } catch (error) {
-        this.#log.warn({ err: describeError(error) }, 'onAssigned failed; it is asked again')
-      }
-      await sleep(backoffMs(n, { ...backoff, maxMs: untilDoneWaitMsMax }), this.#closing.signal)
+      positions = (await this.#options.onAssigned?.(asked)) ?? positions
     }
-    return new Map()
+    await retryUntilDone('onAssigned', ask, this.#closing.signal, this.#log)
+    return positions
   }
 
   #lose(id: number): void {

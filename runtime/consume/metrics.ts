@@ -24,20 +24,13 @@ const labels = ['group', 'topic'] as const
 const partitionLabels = ['group', 'topic', 'partition'] as const
 type CountName = 'handled' | 'failed' | 'parked' | 'repeats'
 
-interface Entry {
-  source: GroupSource
-  counts: GroupMetrics
-  /** What the counters have been raised by. */
-  reported: Record<CountName, number>
-  /** Partitions that have gauges, and the label that they have. */
-  partitions: Set<number>
-  group: string
-  closed: boolean
-}
-
+/** What the groups of a registry share; each of them shows its own figures in it. */
 interface Instruments {
-  entries: Set<Entry>
+  counters: GroupCounters
+  gauges: PartitionGauges
   handlingTimes: Histogram<'group' | 'topic'>
+  /** Each shows the figures of one group. */
+  groups: Set<() => Promise<void>>
 }
 
 type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
@@ -53,16 +46,10 @@ export function registerGroup(
   registry: Registry,
   source: GroupSource,
 ): { metrics: GroupMetrics; unregister(): void } {
-  let instruments = known.get(registry)
-  if (!instruments) {
-    instruments = createInstruments(registry)
-    known.set(registry, instruments)
-  }
-  const { entries, handlingTimes } = instruments
+  const instruments = known.get(registry) ?? createInstruments(registry)
+  known.set(registry, instruments)
+  const { counters, gauges, handlingTimes, groups } = instruments
   const { topic } = source
-  const group = source.group()
-  // Shown from the beginning, like the counts.
-  handlingTimes.zero({ group, topic })
   const metrics: GroupMetrics = {
     handled: 0,
     failed: 0,
@@ -70,48 +57,65 @@ export function registerGroup(
     repeats: 0,
     callTook: (seconds) => handlingTimes.observe({ group: source.group(), topic }, seconds),
   }
-  const entry: Entry = {
-    source,
-    counts: metrics,
-    reported: { handled: 0, failed: 0, parked: 0, repeats: 0 },
-    partitions: new Set(),
-    group,
-    closed: false,
+  /** What the counters have been raised by. */
+  const reported = { handled: 0, failed: 0, parked: 0, repeats: 0 }
+  /** Partitions that have gauges, and the label that they have. */
+  let shown = { group: source.group(), partitions: new Set<number>() }
+  let closed = false
+
+  async function show(): Promise<void> {
+    const group = source.group()
+    for (const name of Object.keys(counters) as CountName[]) {
+      counters[name].inc({ group, topic }, metrics[name] - reported[name])
+      reported[name] = metrics[name]
+    }
+    const readings = closed ? [] : await source.read()
+    const partitions = new Set(readings.map(({ partition }) => partition))
+    for (const partition of shown.partitions) {
+      if (partitions.has(partition) && shown.group === group) continue
+      for (const gauge of Object.values(gauges)) gauge.remove(shown.group, topic, String(partition))
+    }
+    shown = { group, partitions }
+    for (const reading of readings) {
+      const at = { group, topic, partition: String(reading.partition) }
+      showWaiting(at, reading, gauges)
+      gauges.inFlight.set(at, reading.inFlight)
+      gauges.window.set(at, reading.window)
+      gauges.stopped.set(at, reading.stopped ? 1 : 0)
+    }
+    if (closed) groups.delete(show)
   }
-  entries.add(entry)
+
+  // Shown from the beginning, like the counts.
+  handlingTimes.zero({ group: source.group(), topic })
+  groups.add(show)
   return {
     metrics,
     unregister() {
-      entry.closed = true
+      closed = true
     },
   }
 }
 
 function createInstruments(registry: Registry): Instruments {
-  const entries = new Set<Entry>()
+  const groups: Instruments['groups'] = new Set()
   const registers = [registry]
   let collecting: Promise<void> | undefined
   // Every instrument is asked on its own, all in one turn: the first one reads for all of them.
   function collect(): Promise<void> {
-    collecting ??= collectAll(entries, counters, gauges).finally(() => {
+    collecting ??= showAll().finally(() => {
       collecting = undefined
     })
     return collecting
   }
-  function counter(name: string, help: string) {
-    const options = { name: `flotilla_consumer_${name}`, help, labelNames: labels, registers, collect }
-    return new Counter(options)
+  async function showAll(): Promise<void> {
+    for (const show of groups) await show()
   }
-  function gauge(name: string, help: string) {
-    const options = {
-      name: `flotilla_consumer_${name}`,
-      help,
-      labelNames: partitionLabels,
-      registers,
-      collect,
-    }
-    return new Gauge(options)
-  }
+  const options = (name: string, help: string) => ({ name: `flotilla_consumer_${name}`, help, registers })
+  const counter = (name: string, help: string) =>
+    new Counter({ ...options(name, help), labelNames: labels, collect })
+  const gauge = (name: string, help: string) =>
+    new Gauge({ ...options(name, help), labelNames: partitionLabels, collect })
   const counters: GroupCounters = {
     handled: counter('handled_records_total', 'Records that were handled'),
     failed: counter('failed_tries_total', 'Tries of a record or a batch that failed'),
@@ -127,50 +131,11 @@ function createInstruments(registry: Registry): Instruments {
     stopped: gauge('stopped_partition', '1 when the partition is stopped and needs an operator'),
   }
   const handlingTimes = new Histogram({
-    name: 'flotilla_consumer_handling_duration_seconds',
-    help: 'How long handler calls took',
+    ...options('handling_duration_seconds', 'How long handler calls took'),
     labelNames: labels,
     buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60],
-    registers,
   })
-  return { entries, handlingTimes }
-}
-
-async function collectAll(
-  entries: Set<Entry>,
-  counters: GroupCounters,
-  gauges: PartitionGauges,
-): Promise<void> {
-  for (const entry of entries) {
-    const { topic } = entry.source
-    const group = entry.source.group()
-    for (const name of Object.keys(counters) as CountName[]) {
-      counters[name].inc({ group, topic }, entry.counts[name] - entry.reported[name])
-      entry.reported[name] = entry.counts[name]
-    }
-    const readings = entry.closed ? [] : await entry.source.read()
-    show(entry, readings, gauges)
-    if (entry.closed) entries.delete(entry)
-  }
-}
-
-function show(entry: Entry, readings: PartitionReading[], gauges: PartitionGauges): void {
-  const { topic } = entry.source
-  const group = entry.source.group()
-  const present = new Set(readings.map((reading) => reading.partition))
-  for (const partition of entry.partitions) {
-    if (present.has(partition) && entry.group === group) continue
-    for (const gauge of Object.values(gauges)) gauge.remove(entry.group, topic, String(partition))
-  }
-  entry.partitions = present
-  entry.group = group
-  for (const reading of readings) {
-    const at = { group, topic, partition: String(reading.partition) }
-    showWaiting(at, reading, gauges)
-    gauges.inFlight.set(at, reading.inFlight)
-    gauges.window.set(at, reading.window)
-    gauges.stopped.set(at, reading.stopped ? 1 : 0)
-  }
+  return { counters, gauges, handlingTimes, groups }
 }
 
 /** What is not known keeps no earlier figure. */

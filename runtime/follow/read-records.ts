@@ -1,6 +1,6 @@
 /** Reads what a topic holds now, from chosen offsets: all of it, one range, or one record each; joins no reader group. */
 
-import type { Log, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { spendTurn } from '#lib/loop-turn.ts'
@@ -30,20 +30,33 @@ export async function readRecords(options: ReadOptions): Promise<PartitionRange[
   const from = new Map(ranges.map((range) => [range.partition, options.startOf(range)]))
   const wanted = ranges.filter(({ partition, end }) => from.get(partition)! < end)
   if (wanted.length === 0) return ranges
-  const reading = createReading(options, wanted)
-  const reader = await eventLog.read({
+  let fault: { error: unknown } | undefined
+  async function take(records: StoredRecord[]): Promise<void> {
+    try {
+      for (const piece of piecesOf(records)) {
+        if (fault || signal.aborted) return
+        await options.records(piece.records)
+        await spendTurn(piece.bytes)
+      }
+    } catch (error) {
+      fault ??= { error }
+    }
+  }
+  const tail = await eventLog.tail({
     topic,
-    from: new Map(wanted.map(({ partition }) => [partition, from.get(partition)!])),
-    listener: reading.listener,
+    from: ({ partition, end }) => from.get(partition) ?? end,
+    records: (_, records) => take(records),
     ...(fetchBytesMax === undefined ? {} : { fetchBytesMax }),
   })
-  reading.opened(reader)
-  try {
-    while (!signal.aborted && !reading.isDone()) await sleep(pollMs, signal)
-  } finally {
-    await reader.close()
+  function isDone(): boolean {
+    const next = tail.positions()
+    return wanted.every(({ partition, end }) => (next.get(partition) ?? -1) >= end)
   }
-  const fault = reading.fault()
+  try {
+    while (!signal.aborted && !fault && !isDone()) await sleep(pollMs, signal)
+  } finally {
+    await tail.close()
+  }
   if (fault) throw fault.error
   return ranges
 }
@@ -117,53 +130,6 @@ export async function readFirst(options: ReadFirstOptions): Promise<Map<number, 
     },
   })
   return found
-}
-
-function createReading(options: ReadOptions, ranges: readonly PartitionRange[]) {
-  const queues = new Map<number, Promise<void>>()
-  let reader: LogReader | undefined
-  let busy = 0
-  let fault: { error: unknown } | undefined
-
-  async function deliver(records: StoredRecord[]): Promise<void> {
-    try {
-      for (const piece of piecesOf(records)) {
-        if (fault || options.signal.aborted) return
-        await options.records(piece.records)
-        await spendTurn(piece.bytes)
-      }
-    } catch (error) {
-      fault ??= { error }
-    } finally {
-      busy -= 1
-    }
-  }
-
-  return {
-    fault: () => fault,
-    opened(opened: LogReader): void {
-      reader = opened
-    },
-    isDone(): boolean {
-      if (fault) return true
-      const next = reader?.positions()
-      return busy === 0 && ranges.every(({ partition, end }) => (next?.get(partition) ?? -1) >= end)
-    },
-    listener: {
-      records(partition: number, records: StoredRecord[]) {
-        busy += 1
-        reader?.pause(partition)
-        const queue = (queues.get(partition) ?? Promise.resolve())
-          .then(() => deliver(records))
-          .then(() => reader?.resume(partition))
-        queues.set(partition, queue)
-      },
-      misplaced(partition: number, { start }: { start: number }) {
-        // Not at once: at its beginning the reader may not be known yet.
-        setImmediate(() => reader?.seek(partition, start))
-      },
-    },
-  }
 }
 
 function* piecesOf(records: StoredRecord[]): Generator<{ records: StoredRecord[]; bytes: number }> {

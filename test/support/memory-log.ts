@@ -253,6 +253,8 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
         for (const id of partitions) {
           owned.delete(id)
           readers.delete(id)
+          // As with every driver: a partition that comes back is not paused.
+          member.paused.delete(id)
         }
         listener.lost(partitions)
       },
