@@ -26,7 +26,6 @@ import { listPages } from './list-pages.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 import { operator } from './operator.ts'
 
-const dispatchMs = 300_000
 /** Shown at once; the stream of the gateway has all. */
 const eventsMax = 1_000
 export type RunView = ReturnType<typeof viewOfRun>
@@ -80,7 +79,6 @@ export const startDispatchOperation = defineChange({
       requestId: context.requestId ?? null,
       creationKey: randomUUID(),
       runs: nodes.map(({ slug, codename }) => ({ slug, agent: codename, runId: newRunId() })),
-      deadlineMs: dispatchMs,
     })
     context.describe({ target: `goal/${dispatch.goalId}` })
     await wakeOutbox(engines.relational)

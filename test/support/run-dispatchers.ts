@@ -112,7 +112,7 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
       return run
     },
     acceptAtOnce: async (dispatcher, text, given = {}) =>
-      (await acceptRun(faulty, newRun({ message: said(text), ...given }), dispatcher)).run,
+      (await acceptRun(faulty, newRun({ message: said(text), ...given }), dispatcher.takeAtOnce)).run,
     ended(runId) {
       const ended = async () => {
         const run = await readRun(relational, runId)

@@ -6,7 +6,7 @@ import { isSampled, type Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { RunNode } from '../nodes/types.ts'
 import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
 import type { ClaimedRun } from '../state/columns.ts'
-import type { AtOnce, LocalDispatcher } from '../state/local-runs.ts'
+import type { TakeAtOnce } from '../state/local-runs.ts'
 import { ensureNodes } from '../state/node-rows.ts'
 import type { RunHost } from './parts.ts'
 import { RunControl } from './run-control.ts'
@@ -32,7 +32,7 @@ function inRunSpan(tracing: Tracing | undefined, run: ClaimedRun, work: () => Pr
   return followed([span], tracing.run([span], work))
 }
 
-export class Claimer implements LocalDispatcher {
+export class Claimer {
   readonly #host: RunHost
   readonly #running = new Map<string, RunControl>()
   readonly #tasks = new Set<Promise<void>>()
@@ -59,11 +59,7 @@ export class Claimer implements LocalDispatcher {
     return Math.max(0, this.#host.times.runsMax - this.#running.size - this.#reserved)
   }
 
-  takeAtOnce({
-    slug,
-    userId,
-    sessionId,
-  }: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): AtOnce | undefined {
+  readonly takeAtOnce: TakeAtOnce = ({ slug, userId, sessionId }) => {
     const { holder, times, prepareSession, busy } = this.#host
     const node = this.#host.nodes().bySlug(slug)
     if (!node || this.#stopped || this.room === 0 || this.#heldUp.size > 0) return undefined

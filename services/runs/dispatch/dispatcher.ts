@@ -151,7 +151,7 @@ export function startDispatcher(parts: DispatcherParts) {
       // With a cancel runs that waited have ended, and AXON has their reports.
       else host.wake(notice === cancelNotice ? axon.slug : notice)
     },
-    takeAtOnce: claimer.takeAtOnce.bind(claimer),
+    takeAtOnce: claimer.takeAtOnce,
     /** Probes the nodes now: of a nodes file that changed. */
     probe: () => probing.wake(),
     /** Runs that it works on. */

@@ -80,10 +80,10 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   })
   watched.onChange(dispatcher.probe)
   const notices = hearNotices({ relational, log }, runsChannel, dispatcher.heard)
-  local.dispatcher = dispatcher
+  local.takeAtOnce = dispatcher.takeAtOnce
   return {
     async close() {
-      local.dispatcher = undefined
+      local.takeAtOnce = undefined
       await dispatcher.close()
       await Promise.all([notices.close(), watched.close(), bell.close()])
     },

@@ -9,7 +9,7 @@ import { AppError } from '#lib/errors.ts'
 import { randomHex } from '#lib/random-hex.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import type { ClaimedRun } from './columns.ts'
-import type { ClaimAtOnce, LocalDispatcher } from './local-runs.ts'
+import type { ClaimAtOnce, TakeAtOnce } from './local-runs.ts'
 import { wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
@@ -54,19 +54,19 @@ interface Accepted {
 }
 
 /**
- * Accepts a run; one that exists under its id is given as it is. `local` is a dispatcher of this process: it begins at once
- * where nothing else waits. Throws AppError `user_mismatch` when the session has runs of another user of this name,
+ * Accepts a run; one that exists under its id is given as it is. With `takeAtOnce` the dispatcher of this process begins at
+ * once where nothing else waits. Throws AppError `user_mismatch` when the session has runs of another user of this name,
  * `session_busy` when its lane is and `onBusy` is `reject`, `session_queue_full` when ten runs of callers wait in its lane, or
  * `too_many_waiting` when a hundred of this caller wait at its node.
  */
 export async function acceptRun(
   relational: Relational,
   run: NewRun,
-  local?: LocalDispatcher,
+  takeAtOnce?: TakeAtOnce,
 ): Promise<Accepted> {
   // With one session no other commit waits for the notice.
   const notify = relational.driver === 'embedded'
-  const atOnce = local?.takeAtOnce(run)
+  const atOnce = takeAtOnce?.(run)
   const made = await insertRun(relational, run, {
     notify,
     ...(atOnce ? { claim: atOnce.claim } : {}),

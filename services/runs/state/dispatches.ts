@@ -12,6 +12,7 @@ import { cancelNotice, wakeDispatchers } from './notice.ts'
 import type { Content, Dispatch, DispatchStatus, Run, RunStatus } from './types.ts'
 
 const titleLengthMax = 120
+const deadlineMs = 300_000
 
 export interface NewDispatch {
   userId: string
@@ -26,7 +27,8 @@ export interface NewDispatch {
   creationKey: string
   /** One for each agent, in the order of the nodes file. */
   runs: { slug: string; agent: string; runId: string }[]
-  deadlineMs: number
+  /** Default five minutes. */
+  deadlineMs?: number
 }
 
 /** The goal, its dispatch and the runs commit together. Throws AppError `user_mismatch`, `session_queue_full`, `too_many_waiting`. */
@@ -72,7 +74,7 @@ async function insertDispatch(
       given.callerUid,
       given.requestId,
       given.runs.map(({ runId }) => runId),
-      given.deadlineMs,
+      given.deadlineMs ?? deadlineMs,
     ],
   )
   return rows[0]?.deadline

@@ -21,22 +21,20 @@ export interface AtOnce {
   begin(run: ClaimedRun): void
 }
 
-export interface LocalDispatcher {
-  /**
-   * Call it before the run is accepted; undefined: it takes none now. Meanwhile the session is made at the node: no agent is
-   * called by that, and it may stay empty.
-   */
-  takeAtOnce(run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>): AtOnce | undefined
-}
+/**
+ * Call it before the run is accepted; undefined: it takes none now. Meanwhile the session is made at the node: no agent is
+ * called by that, and it may stay empty.
+ */
+export type TakeAtOnce = (run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>) => AtOnce | undefined
 
 export interface LocalRuns {
-  /** Undefined where another process has it. */
-  dispatcher: LocalDispatcher | undefined
+  /** Of the dispatcher of this process; undefined where another process has it. */
+  takeAtOnce: TakeAtOnce | undefined
   /** The feed of each gateway: gets all that the dispatcher publishes of runs, and says whether somebody waits for it. */
   readers: Set<(record: RunEventRecord) => boolean>
 }
 
 /** One for each process: see `ServiceHost.shared`. */
 export function createLocalRuns(): LocalRuns {
-  return { dispatcher: undefined, readers: new Set() }
+  return { takeAtOnce: undefined, readers: new Set() }
 }

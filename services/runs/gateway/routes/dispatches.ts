@@ -30,8 +30,6 @@ import { dispatch, endOfDispatch, eventStream, streamText, tellDispatch, viewOfD
 import { dispatchSample } from './samples.ts'
 import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery } from './stream.ts'
 
-const deadlineMs = 300_000
-
 const description = `Every agent but the orchestrator gets the message in one session, and a goal is made for it, which every viewer may read and
 which follows the runs. When they have ended, or after five minutes, the orchestrator is given what they said, and its text
 becomes \`result\`. Names inside the message call nobody: all are addressed. With \`Accept: text/event-stream\` the answer is 200 and the events as they happen; the last one has
@@ -164,7 +162,6 @@ async function accept(
       agent: codename,
       runId: seed === undefined ? newRunId() : runIdOf('idempotency', seed, slug),
     })),
-    deadlineMs,
   })
 }
 

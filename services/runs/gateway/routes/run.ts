@@ -258,7 +258,7 @@ async function accept(
       onBusy,
     }
     // Under a seed an earlier request may have made it, and died. Of a new one the rows need not be read, which have no pieces.
-    const { run, isNew } = await acceptRun(parts.relational, given, parts.local.dispatcher)
+    const { run, isNew } = await acceptRun(parts.relational, given, parts.local.takeAtOnce)
     return { run, follow, fresh: isNew, join }
   } catch (error) {
     follow.close()

@@ -56,14 +56,13 @@ export function describeRows(open: () => Promise<Relational>): void {
 
     test('a dispatcher at hand begins at once what waits for nothing else', async () => {
       const claims: ClaimedRun[] = []
-      const local = {
-        takeAtOnce: () => ({
-          claim: { holder: 'here', leaseMs: 30_000, concurrency: 2 },
-          begin: (run: ClaimedRun) => void claims.push(run),
-        }),
-      }
+      const takeAtOnce = () => ({
+        claim: { holder: 'here', leaseMs: 30_000, concurrency: 2 },
+        begin: (run: ClaimedRun) => void claims.push(run),
+      })
       const atOnce = async (given: Partial<NewRun> = {}) =>
-        (await readRun(relational, (await acceptRun(relational, newRun(given), local)).run.runId))!.status
+        (await readRun(relational, (await acceptRun(relational, newRun(given), takeAtOnce)).run.runId))!
+          .status
       // Its node has no row yet, which claims lock.
       expect(await atOnce()).toBe('queued')
       await ensureNodes(relational, [{ slug: 'whale', codename: 'WHALE' }])
