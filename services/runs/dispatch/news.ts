@@ -13,8 +13,8 @@ import { runsEvents } from '#topics/catalog.ts'
 import type { ClaimedRun } from '../state/columns.ts'
 import type { EndedRun } from '../state/end.ts'
 import type { StoredPosition } from '../state/events.ts'
-import type { LocalRuns } from '../state/local-runs.ts'
 import type { DispatchStatus } from '../state/types.ts'
+import type { LocalRuns } from '../state/wake.ts'
 
 const waitingMax = 2_000
 const waitingBytesMax = budgets.runs.newsBytes

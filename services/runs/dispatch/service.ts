@@ -9,8 +9,7 @@ import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { loadNodes, nodeSettings, watchNodes } from '../nodes/nodes-file.ts'
 import type { EndedRun } from '../state/end.ts'
-import { createLocalRuns } from '../state/local-runs.ts'
-import { runsChannel } from '../state/notice.ts'
+import { createLocalRuns, runsChannel } from '../state/wake.ts'
 import { createRunNews } from './news.ts'
 import { runTimes } from './parts.ts'
 
@@ -51,11 +50,10 @@ export const runDispatcher = defineWorker({
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
   const { env, log, engines, publisher, metrics, instanceId, tracing, config: settings } = context
-  const [{ startDispatcher }, { callNode, prepareSession }, { tracedCallNode }, { probeNode }] =
+  const [{ startDispatcher }, { callNode, prepareSession, tracedCallNode }, { probeNode }] =
     await Promise.all([
       import('./dispatcher.ts'),
       import('../nodes/adk/call.ts'),
-      import('../nodes/traced-call.ts'),
       import('../nodes/adk/probe.ts'),
     ])
   const watched = watchNodes({ env, log })

@@ -18,7 +18,7 @@ import { openFeed } from '../follow/feed.ts'
 import type { FollowParts } from '../follow/follow.ts'
 import { createLooks } from '../follow/looks.ts'
 import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
-import { createLocalRuns, type LocalRuns } from '../state/local-runs.ts'
+import { createLocalRuns, type LocalRuns } from '../state/wake.ts'
 import { createWaits } from './routes/whole.ts'
 
 export type RunGatewayContext = ServiceContext<

@@ -3,8 +3,16 @@
  * than its length.
  */
 
-import { codeSpans, plainParagraphs } from './plain-text.ts'
-import { emailEnd, isWord, isWordAt, linkTargetEnd, urlEnd, wordEnd } from './words.ts'
+import {
+  codeSpans,
+  emailEnd,
+  isWord,
+  isWordAt,
+  linkTargetEnd,
+  plainParagraphs,
+  urlEnd,
+  wordEnd,
+} from './plain-text.ts'
 
 export interface Mention {
   /** The codename; or what was written, when no agent has this name. */

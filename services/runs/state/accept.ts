@@ -9,10 +9,9 @@ import { AppError } from '#lib/errors.ts'
 import { randomHex } from '#lib/random-hex.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import type { ClaimedRun } from './columns.ts'
-import type { ClaimAtOnce, TakeAtOnce } from './local-runs.ts'
-import { wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
 import type { Content, Run, RunTrigger } from './types.ts'
+import { type ClaimAtOnce, type TakeAtOnce, wakeDispatchers } from './wake.ts'
 
 /** Runs take seconds. */
 const retryAfterSeconds = 5

@@ -4,9 +4,9 @@ import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { runsControl } from '#topics/catalog.ts'
 import { type EndedRun, endRuns } from './end.ts'
-import { cancelNotice, wakeDispatchers } from './notice.ts'
 import { readRun } from './read.ts'
 import type { Run } from './types.ts'
+import { cancelNotice, wakeDispatchers } from './wake.ts'
 
 /** A tree is no deeper; each round marks what joined since the one before. */
 const roundsMax = 20

@@ -8,8 +8,8 @@ import type { Author } from '#services/records/store/kind.ts'
 import { insertRun, originOf, refusal } from './accept.ts'
 import { type CancelHeaders, cancelWithin } from './cancel.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
-import { cancelNotice, wakeDispatchers } from './notice.ts'
 import type { Content, Dispatch, DispatchStatus, Run, RunStatus } from './types.ts'
+import { cancelNotice, wakeDispatchers } from './wake.ts'
 
 const titleLengthMax = 120
 const deadlineMs = 300_000

@@ -1,7 +1,12 @@
-/** Runs an agent at its node through the protocol of ADK's api_server, in the dialects of Python and TypeScript. */
+/**
+ * Runs an agent at its node through the protocol of ADK's api_server, in the dialects of Python and TypeScript; where tracing is on
+ * within a client span, whose context goes to the node.
+ */
 
 import type { Dispatcher } from 'undici'
 import { sleep } from '#lib/backoff.ts'
+import { faultOf } from '#runtime/observe/tracing/follow.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import { spokenText } from '../../state/said.ts'
 import type { RunEvent } from '../../state/types.ts'
 import { type CallNode, type NodeCall, NodeFault, type RunNode } from '../types.ts'
@@ -191,5 +196,35 @@ class Pieces {
     if (text === '' || this.#length > eventBytesMax) return
     this.#texts.push(text)
     this.#length += text.length
+  }
+}
+
+export function tracedCallNode(callNode: CallNode, tracing: Tracing): CallNode {
+  return async function* callNodeInSpan(call) {
+    const { node, runId } = call
+    const { hostname, port } = new URL(node.url)
+    const span = tracing.beginChild(`invoke_agent ${node.codename}`, {
+      kind: 'client',
+      attributes: {
+        'gen_ai.operation.name': 'invoke_agent',
+        'gen_ai.agent.name': node.codename,
+        'server.address': hostname,
+        ...(port === '' ? {} : { 'server.port': Number(port) }),
+        'flotilla.run_id': runId,
+      },
+    })
+    if (!span) {
+      yield* callNode(call)
+      return
+    }
+    try {
+      yield* callNode({ ...call, traceparent: span.traceparent })
+    } catch (error) {
+      span.end(error instanceof NodeFault ? error.kind : faultOf(error))
+      throw error
+    } finally {
+      // Also where nobody reads on.
+      span.end()
+    }
   }
 }

@@ -1,10 +1,27 @@
 /**
- * Where a gateway and the dispatcher are one process they meet here: a run is claimed by the commit that accepts it, and its
- * events reach their readers with the commit that stores them. The rows are the truth, and the log brings the same to all others.
+ * How dispatchers hear of runs before they look into the rows: by a notice of the database, and where a gateway and the dispatcher are one
+ * process at once. There a run is claimed by the commit that accepts it, and its events reach their readers with the commit that
+ * stores them; the log brings the same to all others.
  */
 
+import type { Relational } from '#engines/relational/port.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { ClaimedRun } from './columns.ts'
+
+/** Its payload is the slug of the node for which a run waits, or `cancelNotice`. */
+export const runsChannel = 'flotilla_runs'
+/** No slug. */
+export const cancelNotice = '!cancel'
+
+/**
+ * A statement of its own: a NOTIFY inside of a transaction makes all commits of the database wait for each other. One that
+ * fails delays the run until the next sweep.
+ */
+export function wakeDispatchers(relational: Pick<Relational, 'query'>, payload: string): void {
+  relational
+    .query(`select pg_notify('${runsChannel}', $1), pg_notify('flotilla_outbox', '')`, [payload])
+    .catch(() => {})
+}
 
 /** How a dispatcher claims a run with its acceptance. */
 export interface ClaimAtOnce {
