@@ -25,35 +25,55 @@ const backoff = { baseMs: 200, maxMs: 5_000 }
 /** A longer Retry-After is not waited for: it is passed on to the caller. */
 const retryAfterMsMax = 10_000
 
-interface Request {
-  endpoint: string
-  headers: Record<string, string>
-  model: string
-  dimensions: number | undefined
-  timeoutMs: number
-  attemptsMax: number
-  signal: AbortSignal
-}
-
 /**
  * Nothing is asked at the opening. Shorter vectors are filled up with zeros, which changes no cosine. `embed` throws
  * AppError `embedder_unavailable` when the endpoint is away or busy for longer than a few tries, and
  * `invalid_configuration` when it refuses the key or the model, or its vectors have more than 1536 dimensions.
  */
 export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
-  const model = options.model ?? 'text-embedding-3-small'
+  const { model = 'text-embedding-3-small', apiKey, dimensions, timeoutMs = 10_000 } = options
+  const endpoint = endpointOf(options.url)
+  const headers = {
+    'content-type': 'application/json',
+    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  }
   const closed = new AbortController()
-  const request: Request = {
-    endpoint: endpointOf(options.url),
-    headers: {
-      'content-type': 'application/json',
-      ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
-    },
-    model,
-    dimensions: options.dimensions,
-    timeoutMs: options.timeoutMs ?? 10_000,
-    attemptsMax,
-    signal: closed.signal,
+
+  async function tryOnce(input: string[], limitMs: number): Promise<Answer> {
+    try {
+      const response = await fetch(endpoint, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ model, input, encoding_format: 'float', dimensions }),
+        signal: AbortSignal.any([closed.signal, AbortSignal.timeout(limitMs)]),
+      })
+      if (response.ok) return { body: await response.json() }
+      await response.body?.cancel()
+      const { status } = response
+      const passing = status === 408 || status === 429 || status >= 500
+      if (!passing) {
+        const asked = dimensions === undefined ? '' : ', and whether it knows EMBEDDINGS_DIMENSIONS'
+        throw refused(`answers ${status}; check EMBEDDINGS_URL, its key and its model${asked}`)
+      }
+      return { afterMs: retryAfterMs(response.headers.get('retry-after')), cause: `HTTP status ${status}` }
+    } catch (error) {
+      if (error instanceof AppError) throw error
+      return { afterMs: 0, cause: describeError(error) }
+    }
+  }
+  /** Tries again while waiting may help. */
+  async function ask(input: string[], limitMs = timeoutMs, attempts = attemptsMax): Promise<Float32Array[]> {
+    for (let attempt = 1; ; attempt++) {
+      const answer = await tryOnce(input, limitMs)
+      if ('body' in answer) return vectorsOf(answer.body, input.length, dimensions)
+      if (attempt === attempts || answer.afterMs > retryAfterMsMax || closed.signal.aborted) {
+        throw new AppError('embedder_unavailable', 'The embedder does not answer.', {
+          retryAfter: Math.max(1, Math.ceil(answer.afterMs / 1000)),
+          cause: answer.cause,
+        })
+      }
+      await sleep(Math.max(answer.afterMs, backoffMs(attempt - 1, backoff)), closed.signal)
+    }
   }
   return {
     driver: 'openai',
@@ -62,14 +82,12 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
       const vectors: Float32Array[] = []
       for (let from = 0; from < texts.length; from += batchMax) {
         // Endpoints refuse empty input; a space carries as little.
-        const batch = texts.slice(from, from + batchMax).map((text) => text || ' ')
-        vectors.push(...vectorsOf(await ask(request, batch), batch.length, options.dimensions))
+        vectors.push(...(await ask(texts.slice(from, from + batchMax).map((text) => text || ' '))))
       }
       return vectors
     },
-    async ping(timeoutMs) {
-      const body = await ask({ ...request, timeoutMs, attemptsMax: 1 }, ['ping'])
-      vectorsOf(body, 1, options.dimensions)
+    async ping(limitMs) {
+      await ask(['ping'], limitMs, 1)
     },
     async close() {
       closed.abort()
@@ -77,57 +95,14 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
   }
 }
 
+type Answer = { body: unknown } | { afterMs: number; cause: unknown }
+
 function endpointOf(url: string): string {
   const endpoint = new URL(url)
   const path = endpoint.pathname.replace(/\/+$/, '')
   if (path === '') endpoint.pathname = '/v1/embeddings'
   else if (!path.endsWith('/embeddings')) endpoint.pathname = `${path}/embeddings`
   return endpoint.href
-}
-
-/** The answer's body; tries again while waiting may help. */
-async function ask(request: Request, input: string[]): Promise<unknown> {
-  for (let attempt = 1; ; attempt++) {
-    const answer = await tryOnce(request, input)
-    if ('body' in answer) return answer.body
-    if (attempt === request.attemptsMax || answer.afterMs > retryAfterMsMax || request.signal.aborted) {
-      throw new AppError('embedder_unavailable', 'The embedder does not answer.', {
-        retryAfter: Math.max(1, Math.ceil(answer.afterMs / 1000)),
-        cause: answer.cause,
-      })
-    }
-    await sleep(Math.max(answer.afterMs, backoffMs(attempt - 1, backoff)), request.signal)
-  }
-}
-
-type Answer = { body: unknown } | { afterMs: number; cause: unknown }
-
-async function tryOnce(request: Request, input: string[]): Promise<Answer> {
-  try {
-    const response = await fetch(request.endpoint, {
-      method: 'POST',
-      headers: request.headers,
-      body: JSON.stringify({
-        model: request.model,
-        input,
-        encoding_format: 'float',
-        dimensions: request.dimensions,
-      }),
-      signal: AbortSignal.any([request.signal, AbortSignal.timeout(request.timeoutMs)]),
-    })
-    if (response.ok) return { body: await response.json() }
-    await response.body?.cancel()
-    const { status } = response
-    const passing = status === 408 || status === 429 || status >= 500
-    if (!passing) {
-      const asked = request.dimensions === undefined ? '' : ', and whether it knows EMBEDDINGS_DIMENSIONS'
-      throw refused(`answers ${status}; check EMBEDDINGS_URL, its key and its model${asked}`)
-    }
-    return { afterMs: retryAfterMs(response.headers.get('retry-after')), cause: `HTTP status ${status}` }
-  } catch (error) {
-    if (error instanceof AppError) throw error
-    return { afterMs: 0, cause: describeError(error) }
-  }
 }
 
 /** Seconds or an HTTP date (RFC 9110 §10.2.3). */

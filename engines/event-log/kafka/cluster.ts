@@ -20,7 +20,7 @@ import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { refusalOf, responseOf } from './calls.ts'
-import { createKept, type Kept } from './metadata.ts'
+import { createKept } from './metadata.ts'
 
 type MetadataResponse = metadataV12.MetadataResponse
 
@@ -58,31 +58,7 @@ export interface KnownPartition {
   inSync: number
 }
 
-export interface Cluster extends Closeable {
-  /** For short questions: an answer takes 2 s at most. */
-  readonly asking: Connections
-  /**
-   * `requestTimeoutMs`: a request without an answer for this long fails and closes its connection. More requests than
-   * `inFlightMax` wait inside, and their time begins when they are sent.
-   */
-  connections(requestTimeoutMs: number, inFlightMax?: number): Connections
-  /** The partitions of topics, by their number. */
-  readonly topics: Kept<KnownPartition[]>
-  /** All settings of topics by name; null where a broker hides the value. */
-  readonly settings: Kept<Map<string, string | null>>
-  /** What one broker knows of the cluster and of these topics, null for all; another one is asked each time. */
-  metadata(topics: string[] | null): Promise<MetadataResponse>
-  /** `host:port (id)` of a broker; null for one that is not known. */
-  addressOf(node: number): string | null
-  /** The node id of a group's coordinator. Throws while there is none. */
-  coordinator(group: string): Promise<number>
-  /** A coordinator may have moved, or be away: the next call looks for it. */
-  forgetCoordinator(group: string): void
-  /** Calls a group's coordinator; the next call looks for it again when it did not answer, or has moved. */
-  atCoordinator<T>(group: string, connections: Connections, call: (to: Connection) => Promise<T>): Promise<T>
-  /** The node id of the coordinator of a transactional id; asked at each call. */
-  transactionCoordinator(id: string): Promise<number>
-}
+export type Cluster = ReturnType<typeof createCluster>
 
 const connectTimeoutMs = deadlines.engine.logConnectMs
 const askingTimeoutMs = deadlines.engine.logAskMs
@@ -98,12 +74,17 @@ const coordinatorAway: ReadonlySet<string> = new Set([
   'NOT_COORDINATOR',
 ])
 
-export function createCluster(options: KafkaOptions): Cluster {
+export function createCluster(options: KafkaOptions) {
   const brokers = new Map<number, Address>()
   const pools = new Set<ConnectionPool>()
   const bootstrap = options.brokers.map(parseAddress)
+  /** For short questions: an answer takes 2 s at most. */
   const asking = connections(askingTimeoutMs)
 
+  /**
+   * `requestTimeoutMs`: a request without an answer for this long fails and closes its connection. More requests than
+   * `inFlightMax` wait inside, and their time begins when they are sent.
+   */
   function connections(requestTimeoutMs: number, inFlightMax = requestsInFlightMax): Connections {
     const pool = new ConnectionPool(options.clientId, {
       connectTimeout: connectTimeoutMs,
@@ -133,6 +114,7 @@ export function createCluster(options: KafkaOptions): Cluster {
     const all = [...brokers.values(), ...bootstrap]
     return all[turn % all.length] as Address
   }
+  /** What one broker knows of the cluster and of these topics, null for all; another one is asked each time. */
   async function metadata(topics: string[] | null): Promise<MetadataResponse> {
     const answer = await metadataV12.api
       .async(await asking.toAny(), topics, false, false)
@@ -151,7 +133,9 @@ export function createCluster(options: KafkaOptions): Cluster {
     brokers.clear()
     for (const { nodeId, host, port } of metadata.brokers) brokers.set(nodeId, { host, port })
   }
+  /** The partitions of topics, by their number. */
   const topics = createKept(async (names) => partitionsIn(await metadata(names)))
+  /** All settings of topics by name; null where a broker hides the value. */
   const settings = createKept(async (names) => settingsIn(await describeTopics(await asking.toAny(), names)))
   const coordinators = createKept((names) => askCoordinators('group', names))
 
@@ -170,6 +154,7 @@ export function createCluster(options: KafkaOptions): Cluster {
     if (node == null) throw new Error(`no coordinator of ${key}`)
     return node
   }
+  /** The node id of a group's coordinator. Throws while there is none. */
   const coordinator = async (group: string) => found(await coordinators.get(group), group)
   return {
     asking,
@@ -177,13 +162,20 @@ export function createCluster(options: KafkaOptions): Cluster {
     topics,
     settings,
     metadata,
-    addressOf(node) {
+    /** `host:port (id)` of a broker; null for one that is not known. */
+    addressOf(node: number): string | null {
       const address = brokers.get(node)
       return address ? `${address.host}:${address.port} (${node})` : null
     },
     coordinator,
+    /** A coordinator may have moved, or be away: the next call looks for it. */
     forgetCoordinator: coordinators.forget,
-    async atCoordinator(group, through, call) {
+    /** Calls a group's coordinator; the next call looks for it again when it did not answer, or has moved. */
+    async atCoordinator<T>(
+      group: string,
+      through: Connections,
+      call: (to: Connection) => Promise<T>,
+    ): Promise<T> {
       try {
         return await call(await through.to(await coordinator(group)))
       } catch (error) {
@@ -191,7 +183,9 @@ export function createCluster(options: KafkaOptions): Cluster {
         throw error
       }
     },
-    transactionCoordinator: async (id) => found((await askCoordinators('transaction', [id])).get(id), id),
+    /** The node id of the coordinator of a transactional id; asked at each call. */
+    transactionCoordinator: async (id: string) =>
+      found((await askCoordinators('transaction', [id])).get(id), id),
     async close() {
       await Promise.all([...pools].map(closePool))
       pools.clear()

@@ -6,19 +6,7 @@ import { topicNotFound } from '../faults.ts'
 import type { PartitionRange } from '../port.ts'
 import type { Cluster } from './cluster.ts'
 
-export interface LogRanges {
-  /**
-   * Of all partitions, or of some; in order. Throws when a leader does not answer, or is not known yet, and AppError
-   * `not_found` where the topic does not exist.
-   */
-  ranges(topic: string, partitions?: number[]): Promise<PartitionRange[]>
-  /** As `ranges`, of all partitions that there are at this moment. */
-  rangesNow(topic: string): Promise<PartitionRange[]>
-  /** As `ranges`, of all partitions of several topics with one question to each leader. */
-  rangesOf(topics: readonly string[]): Promise<Map<string, PartitionRange[]>>
-  /** The ends alone, of all partitions. */
-  ends(topic: string): Promise<{ partition: number; end: number }[]>
-}
+export type LogRanges = ReturnType<typeof createLogRanges>
 
 interface Wanted {
   topic: string
@@ -32,7 +20,7 @@ type Offsets = Map<string, Map<number, number>>
 const timeoutMs = deadlines.engine.logAskMs
 const notKnown = -1
 
-export function createLogRanges(cluster: Cluster): LogRanges {
+export function createLogRanges(cluster: Cluster) {
   const connections = cluster.connections(timeoutMs)
 
   async function leadersOf({ topic, partitions }: Wanted): Promise<Map<number, number[]>> {
@@ -91,16 +79,24 @@ export function createLogRanges(cluster: Cluster): LogRanges {
       [...ends].map(([topic, ofTopic]) => [topic, rangesBetween(starts.get(topic) ?? new Map(), ofTopic)]),
     )
   }
-  const ranges: LogRanges['ranges'] = async (topic, partitions) =>
-    (await read([{ topic, partitions }])).get(topic)!
+  /**
+   * Of all partitions, or of some; in order. Throws when a leader does not answer, or is not known yet, and AppError
+   * `not_found` where the topic does not exist.
+   */
+  async function ranges(topic: string, partitions?: number[]): Promise<PartitionRange[]> {
+    return (await read([{ topic, partitions }])).get(topic)!
+  }
   return {
     ranges,
-    rangesNow(topic) {
+    /** As `ranges`, of all partitions that there are at this moment. */
+    rangesNow(topic: string): Promise<PartitionRange[]> {
       cluster.topics.forget(topic)
       return ranges(topic)
     },
-    rangesOf: (topics) => read([...new Set(topics)].map((topic) => ({ topic }))),
-    async ends(topic) {
+    /** As `ranges`, of all partitions of several topics with one question to each leader. */
+    rangesOf: (topics: readonly string[]) => read([...new Set(topics)].map((topic) => ({ topic }))),
+    /** The ends alone, of all partitions. */
+    async ends(topic: string): Promise<{ partition: number; end: number }[]> {
       const ends = (await offsetsAt(ListOffsetTimestamps.LATEST, [{ topic }])).get(topic)!
       return [...ends].map(([partition, end]) => ({ partition, end }))
     },

@@ -18,6 +18,9 @@ import { type Sender, SendFault } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topics.ts'
 
 const queueLimits = { bytesMax: 32 * 1_048_576, recordsMax: 50_000 }
+/** So often, and with such pauses, brokers are asked for a partition before it counts as not there. */
+const asksForAdded = 4
+const addedPauseMs = 100
 /** What one send takes from the queue. */
 const batchLimits = { records: 500, bytes: 800_000 }
 
@@ -68,9 +71,13 @@ export function createPartitionQueue(parts: PartitionQueueParts) {
     }
     draining = undefined
   }
+  /** Another client may just have added the partition: brokers learn of it one after the other. */
   async function factsNow(): Promise<TopicFacts> {
     let known = await facts.get(topic)
-    if (partition < 0 || partition >= known.partitions) known = await facts.refresh(topic)
+    for (let asked = 0; partition >= known.partitions && asked < asksForAdded; asked++) {
+      if (asked > 0) await sleep(addedPauseMs)
+      known = await facts.refresh(topic)
+    }
     if (partition < 0 || partition >= known.partitions) throw partitionNotFound(topic, partition)
     return known
   }

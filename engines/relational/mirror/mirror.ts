@@ -74,14 +74,14 @@ export function createMirror(parts: MirrorDriver): Mirror {
       return (await engine()).read(text, params, options)
     },
     apply: (target, operations, positions) =>
-      refusing(async () => applyOperations((await engine()).write, target, operations, positions)),
-    positions: async (target) => readPositions((await engine()).write, target),
+      refusing(() => applyOperations(write, target, operations, positions)),
+    positions: (target) => readPositions(write, target),
     liveGeneration: () => readLiveGeneration(write),
     adoptGeneration: (generation) => adoptGeneration(write, generation),
-    createGeneration: async (generation) => createGeneration((await engine()).write, generation),
+    createGeneration: (generation) => createGeneration(write, generation),
     finishGeneration: async (generation) => (await engine()).finishGeneration(generation),
-    promoteGeneration: async (generation) => promoteGeneration((await engine()).write, generation),
-    dropGeneration: async (generation) => dropGeneration((await engine()).write, generation),
+    promoteGeneration: (generation) => promoteGeneration(write, generation),
+    dropGeneration: (generation) => dropGeneration(write, generation),
     ping: (timeoutMs) => write.ping(timeoutMs),
     close() {
       closing ??= parts.close()

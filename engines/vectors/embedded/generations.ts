@@ -8,7 +8,7 @@ import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { CollectionStats } from '../port.ts'
 import type { IndexFolder } from './index-folder.ts'
-import { createIndexKeeper, type IndexKeeper } from './index-keeper.ts'
+import { createIndexKeeper } from './index-keeper.ts'
 import type { MessageLog } from './packing.ts'
 import { createPointReader, type PointReader } from './point-reader.ts'
 import type { PointsFile } from './points-file.ts'
@@ -123,25 +123,7 @@ const rowsPerSlice = 64
 /** A start with many points waits for minutes: how far it is goes into the log. */
 const sayEveryMs = 5_000
 
-export interface PointCollection {
-  /** Unique in the folder of indexes. */
-  name: string
-  /** Runs a query; what it reads is kept until it ends. */
-  read<T>(work: (reader: PointReader) => T | Promise<T>): Promise<T>
-  /** Resolves when no query runs any more. */
-  unread(): Promise<void>
-  target: WriteTarget
-  keeper: IndexKeeper
-  total(): number
-  stats(): CollectionStats
-  /** Builds the index when there was none to open; resolves when it is there. */
-  prepare(): Promise<void>
-  /** No write reaches it any more. */
-  end(): void
-  /** Called when nothing reads it any more. */
-  forgetWords(): void
-  forgetDeletions: PointsTable['forgetDeletions']
-}
+export type PointCollection = ReturnType<typeof openPointCollection>
 
 function openPointCollection(
   collection: string,
@@ -149,7 +131,7 @@ function openPointCollection(
   table: PointsTable,
   folder: IndexFolder,
   log: MessageLog,
-): PointCollection {
+) {
   const name = `${collection}-${generation}`
   let total = table.countAll()
   let exists = true
@@ -161,9 +143,11 @@ function openPointCollection(
   const keeper = createIndexKeeper({ name, table, create: () => folder.create(name), merge, opened, log })
   const reader = createPointReader(table, words, keeper, () => total)
   return {
+    /** Unique in the folder of indexes. */
     name,
     keeper,
-    async read(work) {
+    /** Runs a query; what it reads is kept until it ends. */
+    async read<T>(work: (reader: PointReader) => T | Promise<T>): Promise<T> {
       reading++
       try {
         return await work(reader)
@@ -171,7 +155,8 @@ function openPointCollection(
         reading--
       }
     },
-    async unread() {
+    /** Resolves when no query runs any more. */
+    async unread(): Promise<void> {
       while (reading > 0) await sleep(readingPollMs)
     },
     target: {
@@ -184,10 +169,11 @@ function openPointCollection(
         for (const { n, before, tokens } of changes) words.replace(n, before, tokens)
         keeper.follow(changes)
       },
-    },
-    total: () => total,
-    stats: () => ({ collection, points: total, ...keeper.stats() }),
-    async prepare() {
+    } satisfies WriteTarget,
+    total: (): number => total,
+    stats: (): CollectionStats => ({ collection, points: total, ...keeper.stats() }),
+    /** Builds the index when there was none to open; resolves when it is there. */
+    async prepare(): Promise<void> {
       if (opened && !folder.wordsLost) return
       const begun = performance.now()
       if (folder.wordsLost) await fillWords(table, words)
@@ -205,11 +191,13 @@ function openPointCollection(
       const ms = Math.round(performance.now() - begun)
       if (total > 0) log('info', 'vectors.index-built', { collection: name, points: total, ms })
     },
-    end() {
+    /** No write reaches it any more. */
+    end(): void {
       exists = false
       keeper.discard()
     },
-    forgetWords: () => words.drop(),
+    /** Called when nothing reads it any more. */
+    forgetWords: (): void => words.drop(),
     forgetDeletions: table.forgetDeletions,
   }
 }

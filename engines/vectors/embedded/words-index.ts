@@ -12,24 +12,19 @@ const wordsInSqlMax = 12
 /** Counting how often a word occurs, to begin with the rarest, ends here. */
 const rareMax = 4_096
 
-interface WordsFile {
-  /** The words of one collection and generation. */
-  open(name: string): Words
-  close(): void
-}
-
 /**
  * Opens the file (`:memory:` for none). Nothing is synced and nothing can be rolled back: everything is one transaction
  * that ends at close. So a word costs microseconds instead of a page in the log, and a file without a clean close is
  * worthless.
  */
-export function openWordsFile(path: string): WordsFile {
+export function openWordsFile(path: string) {
   const db = new DatabaseSync(path)
   db.exec(`pragma page_size = 8192; pragma journal_mode = off; pragma synchronous = off;
     pragma locking_mode = exclusive; pragma cache_size = -65536; begin`)
   return {
-    open: (name) => openWords(db, `w_${name.replaceAll('-', '_')}`),
-    close() {
+    /** The words of one collection and generation. */
+    open: (name: string): Words => openWords(db, `w_${name.replaceAll('-', '_')}`),
+    close(): void {
       db.exec('commit')
       db.close()
     },

@@ -9,7 +9,6 @@ import type { Logger } from 'pino'
 import { Agent } from 'undici'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { vectorsUnavailable } from '../collections.ts'
 
 interface QdrantAddress {
@@ -42,20 +41,18 @@ export function createClient(address: QdrantAddress): QdrantClient {
   })
 }
 
-/** Requests that carry vectors. The client asks a function for each number of a body, and copies the whole three times. */
-export interface VectorSender extends Closeable {
-  /**
-   * The `result` of Qdrant's answer, of the form that its documentation says. Rejects with what `createCall`
-   * translates. `path` begins with a slash.
-   */
-  send<T>(method: 'PUT' | 'POST', path: string, body: readonly BodyPart[], signal: AbortSignal): Promise<T>
-}
+export type VectorSender = ReturnType<typeof createVectorSender>
 
-export function createVectorSender(address: Omit<QdrantAddress, 'timeoutMs'>): VectorSender {
+/** Requests that carry vectors. The client asks a function for each number of a body, and copies the whole three times. */
+export function createVectorSender(address: Omit<QdrantAddress, 'timeoutMs'>) {
   const { origin, prefix, headers } = partsOf(address)
   const agent = new Agent()
   return {
-    async send<T>(method: string, path: string, body: readonly BodyPart[], signal: AbortSignal) {
+    /**
+     * The `result` of Qdrant's answer, of the form that its documentation says. Rejects with what `createCall`
+     * translates. `path` begins with a slash.
+     */
+    async send<T>(method: string, path: string, body: readonly BodyPart[], signal: AbortSignal): Promise<T> {
       const answer = await agent.request({
         origin,
         path: prefix + path,
