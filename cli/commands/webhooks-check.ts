@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { counted } from '#lib/counted.ts'
 import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
-import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
+import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { line, print, printJson, table } from '../output.ts'
 

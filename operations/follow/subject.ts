@@ -16,7 +16,7 @@ import {
   createOperationIds,
   loadOperationSecret,
   type Operation,
-} from '#services/vectors/read/operations/operation-id.ts'
+} from '#services/vectors/read/operations/operations.ts'
 import { operationHeader } from '#services/vectors/write/operation.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { vectorsCommands, webhooksDeliveries } from '#topics/catalog.ts'

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
 import { choicesOf } from '#runtime/start/settings.ts'
 import { type Fault, parseLocated } from '#runtime/yaml-file/located-yaml.ts'
-import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
+import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 
 interface NamedTargets {
   path: string

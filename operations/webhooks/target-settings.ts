@@ -6,8 +6,8 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
 import { type Fault, type Located, parseLocated } from '#runtime/yaml-file/located-yaml.ts'
-import { targetsFileOf } from '#services/webhooks/targets/settings.ts'
 import { targetDefaults } from '#services/webhooks/targets/target-fields.ts'
+import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 
 interface TargetSettings {
   /** Scheme and host; what follows is left out, and named variables are kept as they are. */

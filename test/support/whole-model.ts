@@ -3,7 +3,7 @@
  * read whole, so the order of the records of a key is known; nothing here looks at an index.
  */
 
-import type { Operation } from '#services/vectors/read/operations/operation-id.ts'
+import type { Operation } from '#services/vectors/read/operations/operations.ts'
 import type { History, Key, Read, Write } from './whole-history.ts'
 
 /** A record of a key in the log. */

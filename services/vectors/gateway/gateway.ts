@@ -17,8 +17,12 @@ import type { ParsedUpsert } from '../accept/parse-upsert.ts'
 import { createPointPublisher, type PointPublisher } from '../accept/publish.ts'
 import { createLatencies, exposeSearches, type Latencies } from '../read/observed/latencies.ts'
 import { type Backlog, createBacklog } from '../read/operations/backlog.ts'
-import { createOperationIds, loadOperationSecret } from '../read/operations/operation-id.ts'
-import { createOperations, type Operations } from '../read/operations/operations.ts'
+import {
+  createOperationIds,
+  createOperations,
+  loadOperationSecret,
+  type Operations,
+} from '../read/operations/operations.ts'
 import { openProgress } from '../read/operations/progress.ts'
 import { loadPgSearch, type PgSearch } from '../read/search-pg/search.ts'
 import { createHealthProbe, type HealthProbe } from './health-probe.ts'

@@ -1,11 +1,13 @@
-/** Writes batches into one generation of the mirror, and keeps the position of each partition with the rows. */
+/** Writes batches as rows into one generation of the mirror, and keeps the position of each partition with the rows. */
 
 import type {
   Mirror,
   MirrorOperation,
   MirrorPosition,
+  MirrorRow,
   MirrorTarget,
 } from '#engines/relational/mirror/port.ts'
+import type { Payload, PointOperation } from '#engines/vectors/port.ts'
 import { unlessAborted } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { type BatchOutcome, done, park } from '#lib/outcome.ts'
@@ -18,12 +20,11 @@ import type { GenerationHandler } from '../write/generation-writer.ts'
 import { parseOperation } from '../write/operation.ts'
 import { type StuckRecords, skippedReason } from '../write/stuck.ts'
 import { type ApplyRows, joinApplies } from './joined-apply.ts'
-import { rowOf } from './row.ts'
 
 /** Audit notes are only searched by their meaning: the mirror does not hold them. */
 const auditNotes = 'fleet_notes/audit-'
 
-export interface GenerationParts {
+interface GenerationParts {
   mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>
   target: MirrorTarget
   /** The first offset of the log in each partition. */
@@ -135,4 +136,61 @@ function positionsAfter(
 ): MirrorPosition[] {
   if (outcomes.slice(0, index).some((outcome) => outcome.kind === 'park')) return []
   return [{ partition: operation.partition, next: operation.offset + 1 }]
+}
+
+/** Deeper than anything a gateway accepts; PostgreSQL fails somewhere beyond a thousand levels. */
+const depthMax = 128
+
+export function rowOf({ vector, payload }: Extract<PointOperation, { kind: 'upsert' }>): MirrorRow {
+  const clean = cleanValue(payload, 1) as Payload
+  return {
+    embedding: vector,
+    title: textOf(clean.title),
+    status: textOf(clean.status),
+    tags: Array.isArray(clean.tags) ? clean.tags.filter((tag) => typeof tag === 'string') : null,
+    mindPath: textOf(clean.mind_path),
+    updatedAt: timestampOf(clean.updated_at),
+    payload: clean,
+  }
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+/** ISO 8601 with a four-digit year; without an offset it is UTC. */
+const timestamp = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)\s*(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
+
+function timestampOf(value: unknown): Date | null {
+  const match = typeof value === 'string' ? timestamp.exec(value.trim()) : null
+  if (!match) return null
+  const [, day, time = '00:00', offset = 'Z'] = match
+  const parsed = new Date(`${day}T${time.replace(',', '.')}${offsetText(offset)}`)
+  return Number.isNaN(parsed.getTime()) || !isDay(day as string) ? null : parsed
+}
+
+/** A parser may read 30 February as a day in March. */
+function isDay(day: string): boolean {
+  const midnight = new Date(`${day}T00:00:00Z`)
+  return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)
+}
+
+function offsetText(offset: string): string {
+  const digits = /^([+-]\d\d):?(\d\d)?$/.exec(offset)
+  return digits ? `${digits[1]}:${digits[2] ?? '00'}` : 'Z'
+}
+
+/** PostgreSQL's text and jsonb hold neither NUL nor half a surrogate pair. */
+function cleanText(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\ufffd')
+}
+
+function cleanValue(value: unknown, depth: number): unknown {
+  if (typeof value === 'string') return cleanText(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (depth > depthMax) return null
+  if (Array.isArray(value)) return value.map((item) => cleanValue(item, depth + 1))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [cleanText(key), cleanValue(item, depth + 1)]),
+  )
 }

@@ -2,6 +2,7 @@
 
 import type { Logger } from 'pino'
 import { Counter, type Registry } from 'prom-client'
+import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -10,10 +11,10 @@ import { sharedMetric } from '#runtime/observe/metrics.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { vectorsCommands } from '#topics/catalog.ts'
+import { parsePointKey, vectorsCommands } from '#topics/catalog.ts'
 import { createEngineCalls, type EngineCalls } from './engine-calls.ts'
-import { writeFailures } from './failures.ts'
 import type { GenerationEngine, Index } from './indexes.ts'
+import { operationHeader } from './operation.ts'
 import { createProgress, type ProgressTail, publishProgress } from './progress.ts'
 import { groupOfGeneration } from './rebuild.ts'
 import { openStuckRecords, type StuckRecords } from './stuck.ts'
@@ -31,7 +32,7 @@ export interface IndexWriter {
 }
 
 /** What the handler of one generation works with. */
-export interface GenerationParts {
+interface GenerationParts {
   generation: number
   /** Epoch of vectors.commands. */
   epoch: number
@@ -193,4 +194,44 @@ function withRepeats(
       await Promise.all([tried(keep), stuck.close()])
     },
   }
+}
+
+interface ParkedRecord {
+  message: { key: string } | null
+  position: { partition: number; offset: number }
+  headers: Record<string, string>
+  reason: string
+}
+
+const errorCharactersMax = 300
+
+/** Writes a row for each record that belongs to an operation. Writing the same records again changes nothing. */
+async function writeFailures(relational: Relational, index: Index, parked: ParkedRecord[]): Promise<void> {
+  const rows = parked.filter((record) => record.headers[operationHeader] !== undefined)
+  if (rows.length === 0) return
+  await relational.query(
+    `insert into platform.operation_failures (operation, partition, "offset", point_id, error, index_name)
+     select *, $6 from unnest($1::text[], $2::int[], $3::bigint[], $4::text[], $5::text[])
+     on conflict do nothing`,
+    [
+      rows.map((row) => row.headers[operationHeader] as string),
+      rows.map((row) => row.position.partition),
+      rows.map((row) => row.position.offset),
+      rows.map((row) => pointIdOf(row)),
+      rows.map((row) => row.reason.slice(0, errorCharactersMax)),
+      index.name,
+    ],
+  )
+}
+
+export async function pruneFailures(relational: Relational): Promise<void> {
+  await relational.query(
+    `delete from platform.operation_failures where created_at < now() - interval '7 days'`,
+  )
+}
+
+/** Postgres text holds no NUL; an id never does (the gateway refuses it), a damaged key may. */
+function pointIdOf(record: ParkedRecord): string | null {
+  const id = record.message ? (parsePointKey(record.message.key)?.id ?? null) : null
+  return id?.replaceAll('\0', '\ufffd') ?? null
 }

@@ -11,8 +11,12 @@ import { withLease } from '#runtime/leases.ts'
 import { hearNotices, lookRestMs, lookSeldomMs } from '#runtime/notices.ts'
 import { type RepeatOptions, repeatUntil } from '#runtime/repeat.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { pruneFailures } from './failures.ts'
-import { type IndexWriter, startGenerationWriter, type WriterContext } from './generation-writer.ts'
+import {
+  type IndexWriter,
+  pruneFailures,
+  startGenerationWriter,
+  type WriterContext,
+} from './generation-writer.ts'
 import { openProgressTail, type ProgressTail } from './progress.ts'
 import {
   ensureLiveGeneration,

@@ -11,20 +11,23 @@ import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { redact } from '#services/access/secrets/redact.ts'
-import { reportAttempt, stateRecord } from '../attempts/attempt-records.ts'
-import type { Attempts } from '../attempts/attempts.ts'
+import { type Attempts, reportAttempt, stateRecord } from '../attempts/attempts.ts'
 import type { WebhookTargets } from '../targets/target.ts'
-import { callInSpan } from './call-span.ts'
-import { decide } from './decision.ts'
-import type { Head } from './heads.ts'
 import { Lanes } from './lanes.ts'
 import type { LoadWatch } from './load-watch.ts'
 import { requestHeaders } from './request-headers.ts'
 import type { Skips } from './skips.ts'
-import type { TargetState } from './target-state.ts'
-import { TargetStates } from './target-states.ts'
+import { callInSpan, type Head, type TargetState, TargetStates } from './target-state.ts'
 import { UnknownTargets } from './unknown-targets.ts'
-import { type CallResult, codeOf, outageWaitMs, retryWaitMs, type Verdict, verdictOf } from './verdict.ts'
+import {
+  type CallResult,
+  codeOf,
+  decide,
+  outageWaitMs,
+  retryWaitMs,
+  type Verdict,
+  verdictOf,
+} from './verdict.ts'
 
 type Delivery = Message<WebhookDelivery>
 

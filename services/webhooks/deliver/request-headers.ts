@@ -2,8 +2,7 @@
 
 import { createHmac } from 'node:crypto'
 import type { WebhookDelivery } from '#schemas/types.ts'
-import { platformHeaders } from '../targets/platform-headers.ts'
-import type { WebhookTarget } from '../targets/target.ts'
+import { platformHeaders, type WebhookTarget } from '../targets/target.ts'
 
 interface RequestFacts {
   sequence: number

@@ -9,16 +9,20 @@ import { handOverAdded, readLocation } from '#runtime/publish/added-partitions.t
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
-import { stateRecord } from '../attempts/attempt-records.ts'
-import { type Attempts, createAttempts } from '../attempts/attempts.ts'
+import { type Attempts, createAttempts, stateRecord } from '../attempts/attempts.ts'
 import { createNameLookup } from '../targets/name-lookup.ts'
 import { withoutSecrets } from '../targets/secrets.ts'
-import { checkTargetsFile, targetsFileOf, webhookSettings } from '../targets/settings.ts'
-import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
+import {
+  checkTargetsFile,
+  targetsFileOf,
+  type WatchedTargets,
+  watchTargets,
+  webhookSettings,
+} from '../targets/targets-file.ts'
 import type { Courier } from './courier.ts'
-import { callsPerTargetMax } from './limits.ts'
 import { LoadWatch } from './load-watch.ts'
 import { Skips } from './skips.ts'
+import { callsPerTargetMax } from './target-state.ts'
 import { trimDelivered } from './trimming.ts'
 
 type Gained = { partition: number; committed: number | null }[]

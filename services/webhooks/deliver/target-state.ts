@@ -1,12 +1,12 @@
 /** What a courier knows of one target: its breaker, its waiting heads, its connections and how many calls it may make. */
 
+import type { LookupFunction } from 'node:net'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import type { WebhookTarget } from '../targets/target.ts'
 import { Connection, type ConnectionOptions, type Request } from './connection.ts'
-import { type Head, Heads } from './heads.ts'
-import { callsPerTargetMax } from './limits.ts'
 import { type HeaderBase, headerBaseOf } from './request-headers.ts'
-import type { CallResult } from './verdict.ts'
+import { type CallResult, verdictOf } from './verdict.ts'
 
 export class TargetState {
   target: WebhookTarget
@@ -162,4 +162,122 @@ export class TargetState {
 /** A time of `performance.now()` in ms since 1970, as this process sees both clocks now. */
 export function wallTimeOf(steadyMs: number): number {
   return Math.round(Date.now() + steadyMs - performance.now())
+}
+
+/** Host and port alone are written down: path and query of a target may be secrets. */
+export async function callInSpan(
+  tracing: Tracing,
+  state: Pick<TargetState, 'target' | 'call'>,
+  request: Request,
+  attempt: number,
+): Promise<CallResult> {
+  const { name, url } = state.target
+  const span = tracing.beginChild('POST', {
+    kind: 'client',
+    attributes: {
+      'http.request.method': 'POST',
+      'http.request.resend_count': attempt - 1,
+      'server.address': url.hostname,
+      'server.port': Number(url.port || (url.protocol === 'https:' ? 443 : 80)),
+      'flotilla.target': name,
+    },
+  })
+  if (!span) return state.call(request)
+  // A target may have a header of that name of its own.
+  const isOwn = request.headers.some((one, n) => n % 2 === 0 && one.toLowerCase() === 'traceparent')
+  const traced = isOwn ? [] : ['traceparent', span.traceparent]
+  const result = await state.call({ ...request, headers: [...request.headers, ...traced] })
+  const { status, fault } = result
+  if (status !== null) span.set({ 'http.response.status_code': status })
+  span.end(verdictOf(result) === 'delivered' ? undefined : (fault ?? String(status)))
+  return result
+}
+
+/** A record that is the first of its lane and not settled. */
+export interface Head {
+  offset: number
+  sequence: number
+  receivedAtMs: number
+  /** Calls made for it. */
+  attempts: number
+  /** No call for it starts before; of `performance.now()`, which no clock that is set steps back. */
+  dueAtMs: number
+}
+
+export class Heads {
+  #one: Head | null = null
+  readonly #others = new Map<number, Head>()
+
+  get size(): number {
+    return (this.#one === null ? 0 : 1) + this.#others.size
+  }
+
+  /** The oldest one, by its place in the log. */
+  get first(): Head | null {
+    let first = this.#one
+    for (const head of this.#others.values()) if (first === null || head.offset < first.offset) first = head
+    return first
+  }
+
+  get(offset: number): Head | undefined {
+    if (this.#one?.offset === offset) return this.#one
+    return this.#others.size === 0 ? undefined : this.#others.get(offset)
+  }
+
+  /** One whose offset is not known yet. */
+  add(head: Head): void {
+    if (this.#one === null) this.#one = head
+    else this.#others.set(head.offset, head)
+  }
+
+  delete(offset: number): void {
+    if (this.#one?.offset === offset) this.#one = null
+    else this.#others.delete(offset)
+  }
+
+  *[Symbol.iterator](): Generator<Head> {
+    if (this.#one !== null) yield this.#one
+    yield* this.#others.values()
+  }
+}
+
+/** Calls in flight to a target with `ordering: agent`; with `ordering: target` there is one. */
+export const callsPerTargetMax = 8
+
+export class TargetStates {
+  readonly #lookup: LookupFunction
+  readonly #all = new Map<string, TargetState>()
+  /** Of each partition the one that was asked for last: nearly always its only one. */
+  readonly #last = new Map<number, TargetState>()
+
+  constructor(lookup: LookupFunction) {
+    this.#lookup = lookup
+  }
+
+  of(target: WebhookTarget, partition: number): TargetState {
+    const last = this.#last.get(partition)
+    if (last?.target === target) return last
+    const key = `${partition}/${target.name}`
+    let state = this.#all.get(key)
+    if (!state) {
+      state = new TargetState(target, partition, this.#lookup)
+      this.#all.set(key, state)
+    }
+    this.#last.set(partition, state)
+    return state
+  }
+
+  all(): TargetState[] {
+    return [...this.#all.values()]
+  }
+
+  /** Closes and removes the others. */
+  keep(wanted: (state: TargetState) => boolean): void {
+    for (const [key, state] of this.#all) {
+      if (wanted(state)) continue
+      state.close()
+      this.#all.delete(key)
+      if (this.#last.get(state.partition) === state) this.#last.delete(state.partition)
+    }
+  }
 }

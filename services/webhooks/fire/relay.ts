@@ -3,8 +3,12 @@
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
-import { targetsFileOf, type WebhookSettings } from '../targets/settings.ts'
-import { type WatchedTargets, watchTargets } from '../targets/targets-file.ts'
+import {
+  targetsFileOf,
+  type WatchedTargets,
+  type WebhookSettings,
+  watchTargets,
+} from '../targets/targets-file.ts'
 import { createDeliveries, type Deliveries } from './events/deliveries.ts'
 import { startFleetEvents } from './events/fleet-events.ts'
 import { type Assignments, openAssignments } from './targets/assignments.ts'

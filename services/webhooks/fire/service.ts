@@ -1,7 +1,7 @@
 /** The webhook relay as a service: its configuration and its address. */
 
 import { defineIngress } from '#runtime/start/service.ts'
-import { checkTargetsFile, webhookSettings } from '../targets/settings.ts'
+import { checkTargetsFile, webhookSettings } from '../targets/targets-file.ts'
 
 export const webhookRelay = defineIngress({
   name: 'webhook-relay',

@@ -6,8 +6,7 @@ import { readHeaders } from '#runtime/yaml-file/headers.ts'
 import type { Located, Place } from '#runtime/yaml-file/located-yaml.ts'
 import type { FileReading } from '#runtime/yaml-file/reading.ts'
 import { eventPart, isWebhookEvent, webhookEvents } from '../event.ts'
-import { platformHeaders } from './platform-headers.ts'
-import type { WebhookTarget } from './target.ts'
+import { platformHeaders, type WebhookTarget } from './target.ts'
 
 /** Few retries at short intervals: what takes longer is an outage, which has rules of its own. */
 export const targetDefaults = { retry: 5, backoffMs: 100, holdHours: 72 } as const

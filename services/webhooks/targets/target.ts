@@ -1,5 +1,7 @@
 /** A webhook target as relay and courier use it: read from the targets file, with its variables filled in. */
 
+import { connectionHeaders } from '#runtime/yaml-file/headers.ts'
+
 export interface WebhookTarget {
   name: string
   url: URL
@@ -28,3 +30,16 @@ export interface WebhookTargets {
   /** Changes when the file's content did. */
   version: string
 }
+
+/** The courier sets these, or the connection needs them; in lower case. */
+export const platformHeaders: ReadonlySet<string> = new Set([
+  ...connectionHeaders,
+  'x-idempotency-key',
+  'x-sequence',
+  'x-previous-sequence',
+  'x-attempt',
+  'x-webhook-replay',
+  'webhook-id',
+  'webhook-timestamp',
+  'webhook-signature',
+])

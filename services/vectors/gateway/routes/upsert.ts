@@ -20,7 +20,7 @@ import {
 import { upsertBodyBytesMax } from '../../accept/byte-budget.ts'
 import { type ParsedUpsert, parseUpsert, pointsMax } from '../../accept/parse-upsert.ts'
 import type { Reservation } from '../../read/operations/backlog.ts'
-import { newOperationNumber } from '../../read/operations/operation-id.ts'
+import { newOperationNumber } from '../../read/operations/operations.ts'
 import type { Gateway } from '../gateway.ts'
 import { acceptedOperation, closedObject, collection, point, waitQuery, writeProblems } from '../schemas.ts'
 import { type AcceptedAnswer, acceptPoints } from './accept.ts'

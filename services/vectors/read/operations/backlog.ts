@@ -2,7 +2,7 @@
 
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/publish/messages.ts'
-import { type ByOffset, createByOffset } from './by-offset.ts'
+import { type ByOffset, createByOffset } from './applied.ts'
 
 export const backlogPointsMax = 20_000
 /** The applying rate is measured over this time. */

@@ -13,8 +13,7 @@ import type { FleetEvent } from '#schemas/types.ts'
 import { fleetEvents } from '#topics/catalog.ts'
 import { withoutSecrets } from '../../targets/secrets.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
-import { chooseTargets } from './choose-targets.ts'
-import type { Deliveries, DeliveryRequest } from './deliveries.ts'
+import { chooseTargets, type Deliveries, type DeliveryRequest } from './deliveries.ts'
 import { prepareEvent, refuseSecrets } from './event-body.ts'
 
 const topic = fleetEvents

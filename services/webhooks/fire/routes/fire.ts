@@ -9,7 +9,7 @@ import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
 import { createValidator } from '#runtime/http/validation.ts'
 import { eventSchema } from '../../event.ts'
-import { chooseTargets, namesOf } from '../events/choose-targets.ts'
+import { chooseTargets, namesOf } from '../events/deliveries.ts'
 import { type PreparedEvent, prepareEvent, refuseSecrets } from '../events/event-body.ts'
 import type { Relay } from '../relay.ts'
 

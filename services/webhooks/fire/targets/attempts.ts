@@ -6,8 +6,7 @@ import type { Log } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Codec, Publisher } from '#runtime/publish/messages.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
-import { createLastSeen, type LastSeen } from '../../attempts/last-seen.ts'
-import { followAttempts } from '../../attempts/read-attempts.ts'
+import { createLastSeen, followAttempts, type LastSeen } from '../../attempts/read-attempts.ts'
 import type { WatchedTargets } from '../../targets/targets-file.ts'
 
 const outcomes = ['success', 'retry', 'dead_letter'] as const

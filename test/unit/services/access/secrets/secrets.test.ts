@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
 import { newSecretKey, parseSecretKey, seal, unseal } from '#services/access/secrets/sealing.ts'
 import { openSecrets, rotateSecrets, tryKeys } from '#services/access/secrets/secrets.ts'
-import { loadOperationSecret } from '#services/vectors/read/operations/operation-id.ts'
+import { loadOperationSecret } from '#services/vectors/read/operations/operations.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 

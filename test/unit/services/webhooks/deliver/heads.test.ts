@@ -2,8 +2,8 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Head, Heads } from '#services/webhooks/deliver/heads.ts'
-import { PreviousSequences } from '#services/webhooks/deliver/previous-sequences.ts'
+import { PreviousSequences } from '#services/webhooks/deliver/lanes.ts'
+import { type Head, Heads } from '#services/webhooks/deliver/target-state.ts'
 
 const headAt = (offset: number): Head => ({
   offset,

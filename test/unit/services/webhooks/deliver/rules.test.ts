@@ -1,7 +1,6 @@
 /** The courier's rules: what an answer means, what becomes of the event, how long it waits, how it is signed. */
 
 import { describe, expect, test } from 'vitest'
-import { decide } from '#services/webhooks/deliver/decision.ts'
 import {
   headerBaseOf,
   requestHeaders,
@@ -11,6 +10,7 @@ import {
 import {
   type CallFault,
   type CallResult,
+  decide,
   outageWaitMs,
   parseRetryAfter,
   retryAfterMsMax,

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createHttpApp, recordHeaders } from '#runtime/http/app.ts'
 import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import { keepSecretsOut } from '#services/webhooks/fire/clean-answers.ts'
-import { chooseTargets, namesOf } from '#services/webhooks/fire/events/choose-targets.ts'
+import { chooseTargets, namesOf } from '#services/webhooks/fire/events/deliveries.ts'
 import { openOtlpReceiver } from '../../../../support/otlp-receiver.ts'
 
 const secret = '0123456789abcdef0123456789abcdef'

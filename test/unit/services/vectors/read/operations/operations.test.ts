@@ -6,10 +6,10 @@ import { expect, test, vi } from 'vitest'
 import { createApplied } from '#services/vectors/read/operations/applied.ts'
 import {
   createOperationIds,
+  createOperations,
   lastPositions,
   newOperationNumber,
-} from '#services/vectors/read/operations/operation-id.ts'
-import { createOperations } from '#services/vectors/read/operations/operations.ts'
+} from '#services/vectors/read/operations/operations.ts'
 
 const ids = createOperationIds(randomBytes(32))
 const operation = { number: newOperationNumber(), epoch: 3, last: [{ partition: 11, offset: 2 ** 40 }] }

@@ -3,10 +3,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
-import { chooseTargets, namesOf } from '#services/webhooks/fire/events/choose-targets.ts'
-import { eventIdOf } from '#services/webhooks/fire/events/deliveries.ts'
-import { prepareEvent, refuseSecrets } from '#services/webhooks/fire/events/event-body.ts'
-import { topLevelMembers } from '#services/webhooks/fire/events/top-level-members.ts'
+import { chooseTargets, eventIdOf, namesOf } from '#services/webhooks/fire/events/deliveries.ts'
+import { prepareEvent, refuseSecrets, topLevelMembers } from '#services/webhooks/fire/events/event-body.ts'
 import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
 
 const event = { event: 'task.completed', agent: 'WHALE', task_id: 't-1', result: { a: 1 }, ts: 1_767_225_600 }

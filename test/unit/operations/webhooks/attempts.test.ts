@@ -1,7 +1,7 @@
 /** Attempts of the last hour, minute by minute. */
 
 import { expect, test } from 'vitest'
-import { createAttemptBars } from '#operations/webhooks/attempt-bars.ts'
+import { createAttemptBars } from '#operations/webhooks/attempts.ts'
 
 const minuteMs = 60_000
 

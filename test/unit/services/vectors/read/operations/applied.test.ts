@@ -1,7 +1,7 @@
 /** Items in the order of their offsets, counted by what is looked at. */
 
 import { expect, test } from 'vitest'
-import { createByOffset } from '#services/vectors/read/operations/by-offset.ts'
+import { createByOffset } from '#services/vectors/read/operations/applied.ts'
 
 let looks = 0
 const item = (offset: number, name = '') => ({
