@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
 import { choicesOf } from '#runtime/start/settings.ts'
-import { type Fault, parseLocated } from '#runtime/yaml-file/located-yaml.ts'
+import { isMap, parseYaml } from '#runtime/yaml-file/parse-yaml.ts'
 import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 
 interface NamedTargets {
@@ -14,13 +14,10 @@ interface NamedTargets {
 
 export function namedTargets(env: Environment): NamedTargets {
   const { path, optional } = targetsFileOf(env)
-  const faults: Fault[] = []
   try {
-    const root = parseLocated(readFileSync(path, 'utf8'), faults)
-    if (faults.length > 0 || root?.kind !== 'map') return { path, names: null }
-    const targets = root.entries.find((entry) => entry.name === 'targets')?.value
-    const entries = targets?.kind === 'map' ? targets.entries : []
-    return { path, names: new Set(entries.map((entry) => entry.name)) }
+    const { value, faults } = parseYaml(readFileSync(path, 'utf8'))
+    if (faults.length > 0 || !isMap(value)) return { path, names: null }
+    return { path, names: new Set(Object.keys(isMap(value.targets) ? value.targets : {})) }
   } catch (error) {
     // On embedded engines the data directory is the platform's own: no file there means no targets.
     const none =

@@ -5,7 +5,7 @@
 
 import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
-import { type Fault, type Located, parseLocated } from '#runtime/yaml-file/located-yaml.ts'
+import { isMap, parseYaml } from '#runtime/yaml-file/parse-yaml.ts'
 import { targetDefaults } from '#services/webhooks/targets/target-fields.ts'
 import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 
@@ -28,14 +28,14 @@ interface TargetSettings {
 export function readTargetSettings(env: Environment, target: string): TargetSettings | null {
   const fields = fieldsOf(env, target)
   if (!fields) return null
-  const text = (name: string, otherwise: string) => String(scalar(fields.get(name)) ?? otherwise)
-  const number = (name: string, otherwise: number) => Number(scalar(fields.get(name)) ?? otherwise)
+  const text = (name: string, otherwise: string) => String(scalar(fields[name]) ?? otherwise)
+  const number = (name: string, otherwise: number) => Number(scalar(fields[name]) ?? otherwise)
   return {
     url: shownUrl(text('url', '')),
-    headers: namesIn(fields.get('headers')),
-    signed: fields.has('signing_secret'),
-    events: listOf(fields.get('events')),
-    agents: listOf(fields.get('agents')),
+    headers: isMap(fields.headers) ? Object.keys(fields.headers) : [],
+    signed: Object.hasOwn(fields, 'signing_secret'),
+    events: listOf(fields.events),
+    agents: listOf(fields.agents),
     ordering: text('ordering', 'target'),
     on_exhausted: text('on_exhausted', 'dead_letter'),
     retry: number('retry', targetDefaults.retry),
@@ -44,33 +44,25 @@ export function readTargetSettings(env: Environment, target: string): TargetSett
   }
 }
 
-function fieldsOf(env: Environment, target: string): Map<string, Located> | null {
-  const faults: Fault[] = []
+function fieldsOf(env: Environment, target: string): Record<string, unknown> | null {
   let text: string
   try {
     text = readFileSync(targetsFileOf(env).path, 'utf8')
   } catch {
     return null
   }
-  const root = parseLocated(text, faults)
-  const own = faults.length > 0 ? undefined : member(member(root ?? undefined, 'targets'), target)
-  return own?.kind === 'map' ? new Map(own.entries.map(({ name, value }) => [name, value])) : null
+  const { value, faults } = parseYaml(text)
+  const targets = faults.length === 0 && isMap(value) && isMap(value.targets) ? value.targets : {}
+  const own = Object.hasOwn(targets, target) ? targets[target] : null
+  return isMap(own) ? own : null
 }
 
-function member(of: Located | undefined, name: string): Located | undefined {
-  return of?.kind === 'map' ? of.entries.find((entry) => entry.name === name)?.value : undefined
+function scalar(given: unknown): unknown {
+  return typeof given === 'object' ? undefined : given
 }
 
-function scalar(given: Located | undefined): unknown {
-  return given?.kind === 'scalar' ? given.value : undefined
-}
-
-function namesIn(given: Located | undefined): string[] {
-  return given?.kind === 'map' ? given.entries.map(({ name }) => name) : []
-}
-
-function listOf(given: Located | undefined): string[] | null {
-  return given?.kind === 'list' ? given.items.map((item) => String(scalar(item) ?? '')) : null
+function listOf(given: unknown): string[] | null {
+  return Array.isArray(given) ? given.map((item) => String(scalar(item) ?? '')) : null
 }
 
 /** Paths and queries of receivers often are their secrets. */

@@ -5,18 +5,25 @@
 
 import { createHash } from 'node:crypto'
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import type { Logger } from 'pino'
+import type { TSchema } from 'typebox'
+import { withTimeout } from '#lib/backoff.ts'
 import type { Environment } from '#lib/config.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { openWorker } from '#lib/worker-rpc.ts'
 import { startRepeating } from '../repeat.ts'
-import { type Fault, type Located, type Parsed, parseText } from './located-yaml.ts'
-import { parseInThread } from './parse-in-thread.ts'
-import { createReading, type FileReading } from './reading.ts'
+import { homeOf } from '../start/settings.ts'
+import { checkValues } from './check.ts'
+import type { ParsingThread } from './parse-thread.ts'
+import { type Fault, type Parsed, parseYaml } from './parse-yaml.ts'
 
 const fileBytesMax = 256 * 1024
 const pieceBytes = 8 * 1024
 const faultsMax = 20
+const parseHeapMbMax = 256
 /**
  * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Who writes a file and then
  * fires an event, with two commands, expects the event to meet the file.
@@ -31,17 +38,17 @@ export interface FileValues {
 }
 
 /** What a kind of file holds, and how it is called. */
-export interface YamlFileKind<T extends FileValues> {
+interface YamlFileKind<V, T extends FileValues> {
   /** For people: `targets file`. */
   name: string
   /** Environment variable that names the file. */
   variable: string
   /** Begins the names of log lines: `webhooks.targets` is logged as `webhooks.targets-taken-up`. */
   logName: string
-  /** Of an absent file that may be absent. */
-  absent(env: Environment): T
-  /** What the file says; faults go into `reading`, and then the result is not used. `root` is null after a fault. */
-  read(root: Located | null, reading: FileReading, version: string): T
+  /** Further than JSON Schema: see FileSchemaOptions. */
+  schema: TSchema
+  /** What the file says; null for an absent one. `secrets` must never be written anywhere. */
+  read(value: V | null, secrets: readonly string[], version: string): T
   /** For the log line of a file that was taken up. */
   describe(value: T): object
 }
@@ -51,40 +58,37 @@ export interface YamlFileOptions {
   optional?: boolean
 }
 
-/**
- * Reads and checks the file. Throws AppError `invalid_configuration` with every fault: line, place, what to do; never a
- * value of a variable, nor a text of the file that might be a secret.
- */
-export function loadYamlFile<T extends FileValues>(
-  kind: YamlFileKind<T>,
-  path: string,
-  env: Environment,
-  options: YamlFileOptions = {},
-): T {
-  const text = readText(kind, path, options.optional === true)
-  return text === null ? kind.absent(env) : parseYamlFile(kind, text, env, path)
+interface YamlFile<T extends FileValues> {
+  /**
+   * Reads and checks the file. Throws AppError `invalid_configuration` with every fault: line, place, what to do; never a
+   * value of a variable, nor a text of the file that might be a secret.
+   */
+  load(path: string, env: Environment, options?: YamlFileOptions): T
+  /** As `load`, of a text; `path` is named in the fault. */
+  parse(text: string, env: Environment, path: string): T
+  /**
+   * Loads the file and checks it again and again: a change takes effect within two seconds, however it was written (in
+   * place, by rename, through a link). A faulty or missing file is refused, and the old values stay.
+   */
+  watch(options: WatchYamlFileOptions): WatchedYamlFile<T>
 }
 
-/** As `loadYamlFile`, of a text; `path` is named in the fault. */
-export function parseYamlFile<T extends FileValues>(
-  kind: YamlFileKind<T>,
-  text: string,
-  env: Environment,
-  path: string,
-): T {
-  return checked(kind, parseText(text), text, env, path)
-}
-
-function checked<T extends FileValues>(
-  kind: YamlFileKind<T>,
-  { root, faults }: Parsed,
-  text: string,
-  env: Environment,
-  path: string,
-): T {
-  const value = kind.read(root, createReading(env, faults), versionOf(text))
-  if (faults.length > 0) throw faultyFile(kind, path, faults)
-  return value
+export function yamlFile<V, T extends FileValues>(kind: YamlFileKind<V, T>): YamlFile<T> {
+  function checked(parsed: Parsed, text: string, env: Environment, path: string): T {
+    const secrets = parsed.value === undefined ? [] : [...checkValues(kind.schema, parsed, env)]
+    if (parsed.faults.length > 0) throw faultyFile(kind, path, parsed.faults)
+    return kind.read(parsed.value as V, secrets, versionOf(text))
+  }
+  const parse = (text: string, env: Environment, path: string) => checked(parseYaml(text), text, env, path)
+  function load(path: string, env: Environment, { optional = false }: YamlFileOptions = {}): T {
+    const text = readText(kind, path, optional)
+    return text === null ? kind.read(null, [], 'none') : parse(text, env, path)
+  }
+  async function loadInThread(path: string, env: Environment): Promise<T> {
+    const text = readText(kind, path, false) as string
+    return checked(await parseInThread(text), text, env, path)
+  }
+  return { load, parse, watch: (options) => watchFile(kind, options, load, loadInThread) }
 }
 
 export interface WatchYamlFileOptions extends YamlFileOptions {
@@ -102,18 +106,18 @@ export interface WatchedYamlFile<T extends FileValues> extends Closeable {
   onChange(listener: (value: T) => void): void
 }
 
-/**
- * Loads the file, as `loadYamlFile` does, and checks it again and again: a change takes effect within two seconds, however
- * it was written (in place, by rename, through a link). A faulty or missing file is refused, and the old values stay.
- */
-export function watchYamlFile<T extends FileValues>(
-  kind: YamlFileKind<T>,
+type Load<R> = (path: string, env: Environment, options: YamlFileOptions) => R
+
+function watchFile<T extends FileValues>(
+  kind: Pick<YamlFileKind<never, T>, 'name' | 'logName' | 'describe'>,
   options: WatchYamlFileOptions,
+  load: Load<T>,
+  loadInThread: Load<Promise<T>>,
 ): WatchedYamlFile<T> {
   const { path, env, log } = options
   let seen = fingerprint(path)
   let taken = seen
-  let current = loadYamlFile(kind, path, env, options)
+  let current = load(path, env, options)
   let refused: string | null = null
   const listeners: ((value: T) => void)[] = []
 
@@ -125,8 +129,7 @@ export function watchYamlFile<T extends FileValues>(
     taken = now
     try {
       if (now === absent) throw new AppError('invalid_configuration', `The ${kind.name} ${path} is gone.`)
-      const text = readText(kind, path, false) as string
-      const next = checked(kind, await parseInThread(text), text, env, path)
+      const next = await loadInThread(path, env, {})
       refused = null
       if (next.version === current.version) return
       current = next
@@ -153,11 +156,40 @@ export function watchYamlFile<T extends FileValues>(
   }
 }
 
-function faultyFile(
-  { name }: Pick<YamlFileKind<never>, 'name' | 'variable'>,
-  path: string,
-  faults: Fault[],
-): AppError {
+/** Which file a setting names. */
+export interface NamedFile {
+  /** Absolute. */
+  path: string
+  /** True: it may be absent. */
+  optional: boolean
+}
+
+/** The file that was named; without one `fileName` in the data directory, which alone may be absent. */
+export function namedFile(named: string | undefined, fileName: string, env: Environment): NamedFile {
+  return named === undefined
+    ? { path: join(homeOf(env), fileName), optional: true }
+    : { path: resolve(named), optional: false }
+}
+
+/**
+ * As `parseYaml`, so that no text of an operator holds up the requests of this process. Throws AppError
+ * `invalid_configuration` when it takes too long or too much memory.
+ */
+export async function parseInThread(text: string): Promise<Parsed> {
+  const entry = new URL('./parse-thread.ts', import.meta.url)
+  const tooMuch = () =>
+    new AppError('invalid_configuration', 'The file takes too long to read: make it smaller.')
+  const thread = openWorker<ParsingThread>({ entry, name: 'yaml file', heapMbMax: parseHeapMbMax }, tooMuch)
+  try {
+    return await withTimeout(thread.call.parse(text), deadlines.yamlParseMs, tooMuch)
+  } finally {
+    await thread.terminate()
+  }
+}
+
+type FileNames = Pick<YamlFileKind<never, never>, 'name' | 'variable'>
+
+function faultyFile({ name }: FileNames, path: string, faults: Fault[]): AppError {
   const lines = faults
     .slice(0, faultsMax)
     .sort((a, b) => a.line - b.line)
@@ -181,11 +213,7 @@ function versionOf(text: string): string {
 }
 
 /** Null when it is absent and may be. */
-function readText(
-  { name, variable }: Pick<YamlFileKind<never>, 'name' | 'variable'>,
-  path: string,
-  optional: boolean,
-): string | null {
+function readText({ name, variable }: FileNames, path: string, optional: boolean): string | null {
   let bytes: Buffer | null
   try {
     bytes = readBytes(path)

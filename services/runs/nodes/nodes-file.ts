@@ -1,20 +1,16 @@
 /** The nodes file: which one it is, its form, and how it is loaded and watched. All faults are reported, not just the first. */
 
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { readEntries, readFields, readUrl, type UrlAsked } from '#runtime/yaml-file/entries.ts'
-import { connectionHeaders, readHeaders } from '#runtime/yaml-file/headers.ts'
-import type { Located, Place } from '#runtime/yaml-file/located-yaml.ts'
-import { type NamedFile, namedFile } from '#runtime/yaml-file/named-file.ts'
-import type { FileReading } from '#runtime/yaml-file/reading.ts'
+import type { CheckContext } from '#runtime/yaml-file/check.ts'
+import { connectionHeaders, entriesFile, entryFault, headers, text, url } from '#runtime/yaml-file/fields.ts'
 import {
   type FileValues,
-  loadYamlFile,
-  parseYamlFile,
+  type NamedFile,
+  namedFile,
   type WatchedYamlFile,
   type WatchYamlFileOptions,
-  watchYamlFile,
-  type YamlFileKind,
+  yamlFile,
 } from '#runtime/yaml-file/yaml-file.ts'
 import type { NodeSet, RunNode } from './types.ts'
 
@@ -33,8 +29,57 @@ export function nodesFileOf(env: Environment): NamedFile {
   return namedFile(loadConfig(nodeSettings, env).RUN_NODES_FILE, 'nodes.yaml', env)
 }
 
+/** What `@name` and the bare word in a message can be. */
+const codenamePattern = /^[A-Z][A-Z0-9_]{1,31}$/
+const codenameForm = 'a codename: 2 to 32 capitals, digits or underscores, beginning with a letter'
+
+/** The platform sets these, or the connection needs them. */
+const platformHeaders: ReadonlySet<string> = new Set([...connectionHeaders, 'accept'])
+
+const nodeSchema = Type.Object(
+  {
+    codename: Type.Optional(
+      text({
+        check(given: string, { fault }) {
+          if (!codenamePattern.test(given)) fault(`is not ${codenameForm}`)
+        },
+      }),
+    ),
+    role: Type.Optional(text({ maxLength: 200 })),
+    url: url({
+      example: 'http://host:port',
+      schemes: 'must begin with http:// or https://',
+      problemOf: ({ search, hash }) =>
+        search === '' && hash === ''
+          ? null
+          : 'has a query (?) or fragment (#): write what comes before /run_sse',
+    }),
+    app: Type.Optional(text({ maxLength: 128 })),
+    headers: headers(platformHeaders),
+    timeout_ms: Type.Integer({ minimum: 1_000, maximum: 300_000, default: 300_000 }),
+    concurrency: Type.Integer({ minimum: 1, maximum: 1_000, default: 16 }),
+  },
+  { additionalProperties: false, fault: entryFault },
+)
+
+/** What a node is called that names no codename itself. */
+function codenameOf(slug: string): string {
+  return slug.toUpperCase().replaceAll('-', '_')
+}
+
+/** Of a slug that no codename can be made of; null for others. */
+function missingCodename(slug: string): string | null {
+  return codenamePattern.test(codenameOf(slug)) ? null : `needs ${codenameForm}`
+}
+
+function nodeOf(slug: string, given: Static<typeof nodeSchema>): RunNode {
+  const { codename = codenameOf(slug), role = '', app = slug, headers, concurrency } = given
+  const url = new URL(given.url).href.replace(/\/+$/, '')
+  return { slug, codename, role, url, app, headers, timeoutMs: given.timeout_ms, concurrency }
+}
+
 /** A message is searched for the names of all. */
-const entriesAsked = { key: 'nodes', keys: 'slugs', max: 200 }
+const nodesMax = 200
 /** They are paths of the run gateway. */
 const slugPattern = /^[a-z0-9][a-z0-9_-]{0,31}$/
 const takenSlugs: ReadonlySet<string> = new Set(['runs', 'dispatch', 'dispatches'])
@@ -42,27 +87,31 @@ const takenSlugs: ReadonlySet<string> = new Set(['runs', 'dispatch', 'dispatches
 type FileNodes = NodeSet & FileValues
 export type WatchedNodes = WatchedYamlFile<FileNodes>
 
-const nodesFile: YamlFileKind<FileNodes> = {
+interface NodesFile {
+  nodes: Record<string, Static<typeof nodeSchema>> | null
+}
+
+const nodesFile = yamlFile<NodesFile, FileNodes>({
   name: 'nodes file',
   variable: 'RUN_NODES_FILE',
   logName: 'runs.nodes',
-  absent: () => nodeSetOf([], [], 'none'),
-  read(root, reading, version) {
-    const nodes = root ? readNodes(root, reading) : []
-    return nodeSetOf(nodes, [...reading.secrets], version)
+  schema: entriesFile(nodeSchema, { key: 'nodes', keys: 'slugs', max: nodesMax, check: checkNames }),
+  read(file, secrets, version) {
+    const nodes = Object.entries(file?.nodes ?? {}).map(([slug, given]) => nodeOf(slug, given))
+    return nodeSetOf(nodes, secrets, version)
   },
   describe: ({ nodes }) => ({ nodes: nodes.map(({ slug }) => slug) }),
-}
+})
 
 /** The nodes of the file that the environment names. Throws AppError `invalid_configuration` with the faults of the file. */
 export function loadNodes(env: Environment): FileNodes {
   const { path, optional } = nodesFileOf(env)
-  return loadYamlFile(nodesFile, path, env, { optional })
+  return nodesFile.load(path, env, { optional })
 }
 
 /** As `loadNodes`, of a text; `path` is named in the fault. */
 export function parseNodes(text: string, env: Environment, path: string): FileNodes {
-  return parseYamlFile(nodesFile, text, env, path)
+  return nodesFile.parse(text, env, path)
 }
 
 /** As `watchYamlFile`, the file that the environment names. */
@@ -70,7 +119,7 @@ export function watchNodes({
   env,
   ...options
 }: Omit<WatchYamlFileOptions, 'path' | 'optional'>): WatchedNodes {
-  return watchYamlFile(nodesFile, { ...nodesFileOf(env), env, ...options })
+  return nodesFile.watch({ ...nodesFileOf(env), env, ...options })
 }
 
 export function nodeSetOf(
@@ -89,89 +138,20 @@ export function nodeSetOf(
   }
 }
 
-function readNodes(root: Located, reading: FileReading): RunNode[] {
-  const nodes: RunNode[] = []
-  const codenames = new Set<string>()
-  for (const { name: slug, place, value } of readEntries(root, reading, entriesAsked)) {
+function checkNames(nodes: Record<string, { codename?: unknown } | null>, { fault }: CheckContext): void {
+  const codenames = new Set<unknown>()
+  for (const [slug, given] of Object.entries(nodes)) {
     if (!slugPattern.test(slug)) {
-      reading.fault(
-        place,
+      fault(
         'is not a slug: 1 to 32 lower-case letters, digits, underscores or hyphens, beginning with a letter or digit',
+        slug,
       )
-    } else if (takenSlugs.has(slug))
-      reading.fault(place, 'is a path of the run gateway itself; use another slug')
-    const node = readNode(slug, place, value, reading)
-    if (!node) continue
-    if (codenames.has(node.codename)) reading.fault(place, 'has the codename of another node')
-    codenames.add(node.codename)
-    nodes.push(node)
+    } else if (takenSlugs.has(slug)) fault('is a path of the run gateway itself; use another slug', slug)
+    if (given === null || typeof given !== 'object') continue
+    const missing = given.codename === undefined ? missingCodename(slug) : null
+    if (missing !== null) fault(missing, slug)
+    const codename = given.codename ?? codenameOf(slug)
+    if (codenames.has(codename)) fault('has the codename of another node', slug)
+    codenames.add(codename)
   }
-  return nodes
-}
-
-const nodeDefaults = { timeoutMs: 300_000, concurrency: 16 } as const
-
-const limits = {
-  timeoutMs: { min: 1_000, max: 300_000, integer: true },
-  concurrency: { min: 1, max: 1_000, integer: true },
-  roleLengthMax: 200,
-  appLengthMax: 128,
-}
-
-/** What `@name` and the bare word in a message can be. */
-const codenamePattern = /^[A-Z][A-Z0-9_]{1,31}$/
-
-const fieldNames = ['codename', 'role', 'url', 'app', 'headers', 'timeout_ms', 'concurrency'] as const
-
-const urlAsked: UrlAsked = {
-  example: 'http://host:port',
-  schemes: 'must begin with http:// or https://',
-  problemOf: ({ search, hash }) =>
-    search === '' && hash === '' ? null : 'has a query (?) or fragment (#): write what comes before /run_sse',
-}
-
-/** The platform sets these, or the connection needs them. */
-const platformHeaders: ReadonlySet<string> = new Set([...connectionHeaders, 'accept'])
-
-/** Null when something of it is at fault. */
-function readNode(slug: string, place: Place, value: Located, reading: FileReading): RunNode | null {
-  const fields = readFields(value, reading, fieldNames)
-  if (!fields) return null
-  const { read } = fields
-  const url = readUrl(fields.get('url'), place, reading, urlAsked)
-  const codename = readCodename(fields.get('codename'), slug, place, reading)
-  const node = {
-    slug,
-    codename,
-    role: read('role', '', (given) => readText(given, limits.roleLengthMax, reading)),
-    app: read<string>('app', slug, (given) => readText(given, limits.appLengthMax, reading)),
-    headers: read('headers', {}, (given) => readHeaders(given, reading, platformHeaders)),
-    timeoutMs: read<number>('timeout_ms', nodeDefaults.timeoutMs, (given) =>
-      reading.number(given, limits.timeoutMs),
-    ),
-    concurrency: read<number>('concurrency', nodeDefaults.concurrency, (given) =>
-      reading.number(given, limits.concurrency),
-    ),
-  }
-  return url && { ...node, url: url.href.replace(/\/+$/, '') }
-}
-
-function readCodename(given: Located | undefined, slug: string, place: Place, reading: FileReading): string {
-  const codename = given ? reading.plain(given) : slug.toUpperCase().replaceAll('-', '_')
-  if (codename !== null && !codenamePattern.test(codename)) {
-    reading.fault(
-      given?.place ?? place,
-      given
-        ? 'is not a codename: 2 to 32 capitals, digits or underscores, beginning with a letter'
-        : 'needs a codename: 2 to 32 capitals, digits or underscores, beginning with a letter',
-    )
-  }
-  return codename ?? ''
-}
-
-function readText(given: Located, lengthMax: number, reading: FileReading): string | null {
-  const text = reading.plain(given)
-  if (text === null || text.length <= lengthMax) return text
-  reading.fault(given.place, `must have at most ${lengthMax} characters`)
-  return null
 }

@@ -1,6 +1,6 @@
 /** A webhook target as relay and courier use it: read from the targets file, with its variables filled in. */
 
-import { connectionHeaders } from '#runtime/yaml-file/headers.ts'
+import { connectionHeaders } from '#runtime/yaml-file/fields.ts'
 
 export interface WebhookTarget {
   name: string

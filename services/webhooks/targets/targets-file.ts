@@ -2,68 +2,50 @@
 
 import { type Static, Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { readEntries } from '#runtime/yaml-file/entries.ts'
-import type { Located } from '#runtime/yaml-file/located-yaml.ts'
-import { type NamedFile, namedFile } from '#runtime/yaml-file/named-file.ts'
-import type { FileReading } from '#runtime/yaml-file/reading.ts'
-import {
-  loadYamlFile,
-  parseYamlFile,
-  type WatchedYamlFile,
-  type WatchYamlFileOptions,
-  watchYamlFile,
-  type YamlFileKind,
-  type YamlFileOptions,
-} from '#runtime/yaml-file/yaml-file.ts'
-import type { WebhookTarget, WebhookTargets } from './target.ts'
-import { readTarget } from './target-fields.ts'
+import type { CheckContext } from '#runtime/yaml-file/check.ts'
+import { entriesFile } from '#runtime/yaml-file/fields.ts'
+import { type NamedFile, namedFile, type WatchedYamlFile, yamlFile } from '#runtime/yaml-file/yaml-file.ts'
+import type { WebhookTargets } from './target.ts'
+import { targetOf, targetSchema } from './target-fields.ts'
 
-const entriesAsked = { key: 'targets', keys: 'names', max: 1_000 }
 /** Names are used in addresses, query lists and labels of metrics. */
 const targetNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
-const targetsFile: YamlFileKind<WebhookTargets> = {
-  name: 'targets file',
-  variable: 'WEBHOOK_TARGETS_FILE',
-  logName: 'webhooks.targets',
-  absent: () => ({ targets: new Map(), secrets: [], version: 'none' }),
-  read(root, reading, version) {
-    const targets = root ? readTargets(root, reading) : new Map<string, WebhookTarget>()
-    return { targets, secrets: [...reading.secrets], version }
-  },
-  describe: ({ targets }) => ({ targets: targets.size }),
+interface TargetsFile {
+  targets: Record<string, Static<typeof targetSchema>> | null
 }
 
 export type WatchedTargets = WatchedYamlFile<WebhookTargets>
 
-/** As `loadYamlFile`; an absent file that may be absent means no targets. */
-export function loadTargets(path: string, env: Environment, options: YamlFileOptions = {}): WebhookTargets {
-  return loadYamlFile(targetsFile, path, env, options)
-}
-
-/** As `loadTargets`, of a text; `path` is named in the fault. */
-export function parseTargets(text: string, env: Environment, path: string): WebhookTargets {
-  return parseYamlFile(targetsFile, text, env, path)
-}
-
-/** As `watchYamlFile`. */
-export function watchTargets(options: WatchYamlFileOptions): WatchedTargets {
-  return watchYamlFile(targetsFile, options)
-}
-
-function readTargets(root: Located, reading: FileReading): Map<string, WebhookTarget> {
-  const targets = new Map<string, WebhookTarget>()
-  for (const { name, place, value } of readEntries(root, reading, entriesAsked)) {
-    if (!targetNamePattern.test(name)) {
-      reading.fault(
-        place,
-        'is not a name: 1 to 64 letters, digits, dots, underscores or hyphens, beginning with a letter or digit',
-      )
+/** An absent file that may be absent means no targets. */
+export const {
+  load: loadTargets,
+  parse: parseTargets,
+  watch: watchTargets,
+} = yamlFile<TargetsFile, WebhookTargets>({
+  name: 'targets file',
+  variable: 'WEBHOOK_TARGETS_FILE',
+  logName: 'webhooks.targets',
+  schema: entriesFile(targetSchema, { key: 'targets', keys: 'names', max: 1_000, check: checkNames }),
+  read(file, secrets, version) {
+    const entries = Object.entries(file?.targets ?? {})
+    return {
+      targets: new Map(entries.map(([name, given]) => [name, targetOf(name, given)])),
+      secrets,
+      version,
     }
-    const target = readTarget(name, place, value, reading)
-    if (target) targets.set(name, target)
+  },
+  describe: ({ targets }) => ({ targets: targets.size }),
+})
+
+function checkNames(targets: object, { fault }: CheckContext): void {
+  for (const name of Object.keys(targets)) {
+    if (targetNamePattern.test(name)) continue
+    fault(
+      'is not a name: 1 to 64 letters, digits, dots, underscores or hyphens, beginning with a letter or digit',
+      name,
+    )
   }
-  return targets
 }
 
 /** Of the relay and of the courier: both read the same file. */

@@ -1,9 +1,9 @@
 /** The thread that parses files of operators. */
 
 import { serveWorker } from '#lib/worker-rpc.ts'
-import { parseText } from './located-yaml.ts'
+import { parseYaml } from './parse-yaml.ts'
 
-const handlers = { parse: parseText }
+const handlers = { parse: parseYaml }
 
 export type ParsingThread = typeof handlers
 

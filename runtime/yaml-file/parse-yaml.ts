@@ -1,38 +1,39 @@
-/** Parses YAML into values that know their line and path, so that every fault can name its place. */
+/** Parses YAML into values and the line and path of each, so that every fault can name its place. */
 
 import {
   type Alias,
   type Document,
   isAlias,
-  isMap,
-  isPair,
   isScalar,
   isSeq,
+  isMap as isYamlMap,
   Lexer,
   LineCounter,
   type Node,
+  type Pair,
   type ParsedNode,
   parseDocument,
   visit,
   type YAMLError,
 } from 'yaml'
 
-export interface Fault {
+export interface Place {
   line: number
   /** Dotted, for example `targets.audit.url`; empty for the text as a whole. */
   path: string
+}
+
+export interface Fault extends Place {
   message: string
 }
 
-export interface Place {
-  line: number
-  path: string
+export interface Parsed {
+  /** Undefined when there is nothing that could be checked further. */
+  value: unknown
+  /** Where each value is, by its JSON Pointer. */
+  places: ReadonlyMap<string, Place>
+  faults: Fault[]
 }
-
-export type Located =
-  | { kind: 'scalar'; place: Place; value: unknown }
-  | { kind: 'list'; place: Place; items: Located[] }
-  | { kind: 'map'; place: Place; entries: { name: string; place: Place; value: Located }[] }
 
 /** Aliases are followed, so that a short text can become many values: this is the limit. */
 const valuesMax = 50_000
@@ -41,24 +42,21 @@ const depthMax = 16
 /** Parsing takes microseconds a token. */
 const tokensMax = 100_000
 const nameShownMax = 60
+/** Longer than any name that is known anywhere: each place is found by all the names above it. */
+const nameLengthMax = 256
 
-export interface Parsed {
-  /** Null when there is none that could be checked further. */
-  root: Located | null
-  faults: Fault[]
-}
-
-export function parseText(text: string): Parsed {
+export function parseYaml(text: string): Parsed {
   const faults: Fault[] = []
-  return { root: parseLocated(text, faults), faults }
+  const places = new Map<string, Place>()
+  const value = readValues(text, places, faults)
+  return { value, places, faults }
 }
 
-/** The value of the text, or null when there is none that could be checked further; faults go into `faults`. */
-export function parseLocated(text: string, faults: Fault[]): Located | null {
+function readValues(text: string, places: Map<string, Place>, faults: Fault[]): unknown {
   const tooMuch = tooMuchAt(text)
   if (tooMuch !== null) {
     faults.push({ line: tooMuch, path: '', message: tooLarge })
-    return null
+    return undefined
   }
   const lines = new LineCounter()
   // Comparing each key with all others takes hours for a long map: `entriesOf` finds what is there twice.
@@ -71,45 +69,40 @@ export function parseLocated(text: string, faults: Fault[]): Located | null {
   for (const error of [...document.errors, ...document.warnings]) {
     faults.push({ line: lines.linePos(error.pos[0]).line, path: '', message: explain(error) })
   }
-  if (faults.length > 0) return null
+  if (faults.length > 0) return undefined
   const anchored = anchorsOf(document)
   let left = valuesMax
   const open = new Set<unknown>()
 
-  function convert(given: unknown, path: string, above: number): Located {
-    const line = lineOf(given, above)
-    const place = { line, path }
+  function convert(given: unknown, pointer: string, place: Place): unknown {
+    places.set(pointer, place)
     const node = isAlias(given) ? anchored.get(given) : given
     if (node === undefined) faults.push({ ...place, message: explanations.BAD_ALIAS as string })
     if (left-- <= 0 || open.size >= depthMax || open.has(node)) throw new TooMuch(place)
-    if (isScalar(node)) return { kind: 'scalar', place, value: node.value }
-    if (!isSeq(node) && !isMap(node)) return { kind: 'scalar', place, value: null }
+    if (isScalar(node)) return node.value
+    if (!isSeq(node) && !isYamlMap(node)) return null
     open.add(node)
     try {
-      return isSeq(node)
-        ? { kind: 'list', place, items: node.items.map((item, n) => convert(item, `${path}[${n}]`, line)) }
-        : { kind: 'map', place, entries: entriesOf(node.items, path, line) }
+      if (isYamlMap(node)) return entriesOf(node.items, pointer, place)
+      return node.items.map((item, n) =>
+        convert(item, `${pointer}/${n}`, { line: lineOf(item, place.line), path: `${place.path}[${n}]` }),
+      )
     } finally {
       open.delete(node)
     }
   }
-  function entriesOf(pairs: unknown[], path: string, line: number) {
-    const names = new Set<string>()
-    return pairs.map((pair) => {
-      const entry = entryOf(pair, path, line)
-      if (names.has(entry.name)) {
-        faults.push({ line: entry.place.line, path: '', message: explanations.DUPLICATE_KEY as string })
-      }
-      names.add(entry.name)
-      return entry
-    })
-  }
-  function entryOf(pair: unknown, path: string, above: number) {
-    if (!isPair(pair)) throw new TooMuch({ line: above, path })
-    const key = isScalar(pair.key) ? pair.key.value : pair.key
-    const name = typeof key === 'string' ? key : isScalar(pair.key) ? String(key) : '(not a name)'
-    const place = { line: lineOf(pair.key, above), path: joined(path, name) }
-    return { name, place, value: convert(pair.value, place.path, place.line) }
+  function entriesOf(pairs: Pair[], pointer: string, above: Place): object {
+    const entries = new Map<string, unknown>()
+    for (const { key, value } of pairs) {
+      const name = isScalar(key) ? String(key.value) : '(not a name)'
+      const place = { line: lineOf(key, above.line), path: joined(above.path, name) }
+      if (entries.has(name))
+        faults.push({ ...place, path: '', message: explanations.DUPLICATE_KEY as string })
+      if (name.length > nameLengthMax) faults.push({ ...place, message: 'is longer than any name' })
+      else entries.set(name, convert(value, pointer + pointerPart(name), place))
+    }
+    // Own properties, whatever their names are.
+    return Object.fromEntries(entries)
   }
   function lineOf(node: unknown, above: number): number {
     const range = (node as ParsedNode | null)?.range
@@ -117,11 +110,11 @@ export function parseLocated(text: string, faults: Fault[]): Located | null {
   }
 
   try {
-    return convert(document.contents, '', 1)
+    return convert(document.contents, '', { line: 1, path: '' })
   } catch (error) {
     if (!(error instanceof TooMuch)) throw error
     faults.push({ ...error.place, message: tooLarge })
-    return null
+    return undefined
   }
 }
 
@@ -167,6 +160,16 @@ class TooMuch extends Error {
     super('too much')
     this.place = place
   }
+}
+
+/** Whether a value of the file is a map. */
+export function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** One name of a JSON Pointer (RFC 6901). */
+export function pointerPart(name: string): string {
+  return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 function joined(path: string, name: string): string {
