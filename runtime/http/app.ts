@@ -10,14 +10,13 @@ import { AppError } from '#lib/errors.ts'
 import type { OpenSpan, Tracing } from '../observe/tracing/tracing.ts'
 import { registerAccessLog } from './access-log.ts'
 import { addressLimit } from './address-limit.ts'
-import { registerAnswerHeaders } from './answer-headers.ts'
 import { answerUnreadableAddress, registerErrors } from './errors.ts'
 import { createHttpProcess, type HttpProcess, joinProcess } from './http-process.ts'
 import { registerJsonBodies } from './json-parser.ts'
 import { registerLoopbackGuard } from './loopback.ts'
 import { sendPage } from './page.ts'
 import { answerClientError } from './raw-answer.ts'
-import { requestIdOf, traceparentOf } from './request-ids.ts'
+import { registerRequestHeaders, requestIdOf } from './request-headers.ts'
 import { registerLargeAnswers } from './send-rows.ts'
 import { registerServerSpans } from './server-spans.ts'
 import { createValidator } from './validation.ts'
@@ -50,7 +49,7 @@ function registerProbes(
 }
 
 export { type ApiDescription, registerApiDescription } from './api-description.ts'
-export { recordHeaders } from './request-ids.ts'
+export { recordHeaders } from './request-headers.ts'
 
 export interface HttpAppOptions {
   /** Name of the service: label of its metrics and field of its log lines. */
@@ -123,8 +122,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.setValidatorCompiler(createValidator)
   app.setSerializerCompiler(createSerializer)
   registerDrain(app)
-  registerRequestIds(app)
-  registerAnswerHeaders(app)
+  registerRequestHeaders(app)
   if (options.tracing) registerServerSpans(app, options.name, options.tracing)
   if (options.loopbackOnly) registerLoopbackGuard(app)
   registerErrors(app, options.log)
@@ -133,15 +131,6 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   registerLargeAnswers(app)
   registerProbes(app, { ...options, process })
   return app
-}
-
-function registerRequestIds(app: FastifyInstance): void {
-  app.addHook('onRequest', (request, reply, done) => {
-    request.traceparent = traceparentOf(request.headers.traceparent)
-    reply.header('x-request-id', request.id)
-    reply.header('traceparent', request.traceparent)
-    done()
-  })
 }
 
 /** While the app closes: new requests are refused, connections without one are cut, those in flight finish. */

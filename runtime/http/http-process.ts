@@ -7,7 +7,6 @@ import { budgets } from '#lib/budgets.ts'
 import { type Cached, createCached } from '#lib/cached.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { credentialOf } from './api/facts.ts'
 import { type Connections, createConnections } from './connections.ts'
 import { hasBody } from './linger.ts'
 import { createPage, type Page } from './page.ts'
@@ -80,7 +79,7 @@ export function joinProcess(app: FastifyInstance, process: HttpProcess): void {
       const announced = Number(raw.headers['content-length'] ?? budgets.http.strangerBodyBytesMax)
       // A longer one is refused unread.
       if (announced <= bodyLimit) {
-        if (!credentialOf(config)) connections.bodyBegins(raw.socket, announced)
+        if (!config.credential) connections.bodyBegins(raw.socket, announced)
         if (expecting.delete(raw)) reply.raw.writeContinue()
       }
     }

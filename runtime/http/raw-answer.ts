@@ -3,9 +3,9 @@
 import type { Socket } from 'node:net'
 import { AppError } from '#lib/errors.ts'
 import { newEventId } from '#lib/event-id.ts'
-import { nosniff } from './answer-headers.ts'
 import { linger } from './linger.ts'
 import { problemContentType, problemOf } from './problem.ts'
+import { nosniff } from './request-headers.ts'
 
 /** Not by import: see runtime/start/control.ts. */
 const { STATUS_CODES } = process.getBuiltinModule('node:http')

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { OpenSpan, Tracing } from '../observe/tracing/tracing.ts'
 import { isQuiet } from './access-log.ts'
-import { givenTraceparent } from './request-ids.ts'
+import { givenTraceparent } from './request-headers.ts'
 
 /** After the hook that sets the request's ids. Probes and metrics have no span. */
 export function registerServerSpans(app: FastifyInstance, service: string, tracing: Tracing): void {

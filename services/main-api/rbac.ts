@@ -4,7 +4,6 @@ import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import type { Action } from '#operations/action.ts'
 import { actions } from '#operations/actions.ts'
-import { credentialOf } from '#runtime/http/api/facts.ts'
 import { type Access, accessLevels } from '#services/access/agents/agents.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 
@@ -114,9 +113,7 @@ export function requireEntries(app: FastifyInstance, table: Readonly<Record<stri
     routes.push(route)
   })
   app.addHook('onReady', (done) => {
-    const unguarded = routes.filter(
-      ({ config = {} }) => config.rbac?.least !== 'open' && !credentialOf(config),
-    )
+    const unguarded = routes.filter(({ config = {} }) => config.rbac?.least !== 'open' && !config.credential)
     if (unguarded.length === 0) return done()
     done(new Error(`These routes ask for no token, but are not open: ${unguarded.map(nameOf).join(', ')}.`))
   })

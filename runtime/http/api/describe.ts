@@ -4,9 +4,8 @@ import type { FastifyContextConfig } from 'fastify'
 import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
 import { AppError } from '#lib/errors.ts'
 import { problemContentType, problemOf, problemSchema } from '../problem.ts'
-import { liftTitled } from './components.ts'
-import { type Answer, type Document, type Operation, operationsOf } from './document.ts'
-import { type Credential, credentialOf, headersOf, problemsOf, serverMark } from './facts.ts'
+import { type Answer, type Document, liftTitled, type Operation, operationsOf } from './document.ts'
+import { type Credential, headersOf, problemsOf, serverMark } from './facts.ts'
 import { curlOf, sampleOf } from './samples.ts'
 
 /** Of every answer. */
@@ -29,7 +28,7 @@ export function complete(document: Document, routes: ReadonlyMap<string, RouteFa
   const codes = new Set<ErrorCode>()
   for (const [path, method, operation] of operationsOf(document)) {
     const config = routes.get(operation.operationId)!
-    const credential = credentialOf(config)
+    const { credential } = config
     operation.security = credential ? [{ [credential.name]: [] }] : []
     if (credential) components.securitySchemes[credential.name] = schemeOf(credential)
     addProblems(document, operation, config)

@@ -1,4 +1,4 @@
-/** The parts of an OpenAPI 3.1 document that the kit writes. */
+/** The parts of an OpenAPI 3.1 document that the kit writes; schemas with a title become components that operations refer to. */
 
 export type Schema = Record<string, unknown>
 
@@ -43,4 +43,40 @@ export function* operationsOf(document: Document): Generator<[string, string, Op
   for (const [path, methods] of Object.entries(document.paths)) {
     for (const [method, operation] of Object.entries(methods)) yield [path, method, operation]
   }
+}
+
+const prefix = '#/components/schemas/'
+
+/**
+ * Replaces every titled schema inside `value` by a reference and puts it into `components` under its title, the nested
+ * ones too. Throws when one title names two different schemas: generated clients would have one type for both.
+ */
+export function liftTitled(value: unknown, components: Record<string, unknown>): unknown {
+  if (Array.isArray(value)) return value.map((one) => liftTitled(one, components))
+  if (value === null || typeof value !== 'object') return value
+  const lifted = Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [
+      name,
+      // Data, not schemas.
+      name === 'example' || name === 'examples' ? one : liftTitled(one, components),
+    ]),
+  )
+  const { title, ...schema } = lifted
+  if (typeof title !== 'string' || !isSchema(schema)) return lifted
+  const present = components[title]
+  if (present !== undefined && withoutNotes(present) !== withoutNotes(schema)) {
+    throw new Error(`two different schemas have the title ${title}`)
+  }
+  components[title] = { ...schema, ...(present as Schema | undefined) }
+  return { $ref: `${prefix}${title}` }
+}
+
+function isSchema(value: Schema): boolean {
+  return ['type', 'enum', 'anyOf', 'oneOf', 'allOf', 'const'].some((name) => name in value)
+}
+
+/** Those of a whole body or of a parameter are kept next to the schema, those of the same schema inside another one in it. */
+function withoutNotes(schema: unknown): string {
+  const { examples, description, ...rest } = schema as Schema
+  return JSON.stringify(rest)
 }

@@ -40,6 +40,8 @@ declare module 'fastify' {
     sample?: string | ((prefix: string) => string)
     /** Kept by `describeScope`. */
     scopes?: readonly ScopeFacts[]
+    /** Of the innermost scope that asks for one. */
+    credential?: Credential
   }
 }
 
@@ -50,13 +52,11 @@ export const serverMark = '{the-address-asked}'
 export function describeScope(scope: FastifyInstance, facts: ScopeFacts): void {
   scope.addHook('onRoute', (route) => {
     route.config = { ...route.config, scopes: [...(route.config?.scopes ?? []), facts] }
+    if (!facts.credential) return
+    route.config.credential = facts.credential
     // Where nobody knows the caller the limit of the app stays.
-    if (facts.credential) route.bodyLimit ??= budgets.http.callerBodyBytesMax
+    route.bodyLimit ??= budgets.http.callerBodyBytesMax
   })
-}
-
-export function credentialOf(config: FastifyContextConfig): Credential | undefined {
-  return config.scopes?.findLast((facts) => facts.credential)?.credential
 }
 
 export function headersOf(config: FastifyContextConfig): Readonly<Record<string, string>> {

@@ -1,7 +1,7 @@
 /** Keeps secrets of the targets file out of what the relay writes of a request: its ids and its problem documents. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { requestIdOf, traceparentOf } from '#runtime/http/request-ids.ts'
+import { requestIdOf, traceparentOf } from '#runtime/http/request-headers.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 
 /**

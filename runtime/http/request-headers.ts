@@ -1,6 +1,9 @@
-/** The ids that follow a request through the log: taken from its headers, or made. */
+/**
+ * The headers that every request and its answer have: ids that follow it through the log, taken from the request or made, and
+ * what keeps an answer what it is and with its caller.
+ */
 
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { newEventId } from '#lib/event-id.ts'
 import { randomHex } from '#lib/random-hex.ts'
 import { isTraceparent } from '../observe/tracing/tracing.ts'
@@ -30,4 +33,29 @@ export function traceparentOf(given: string | string[] | undefined): string {
 /** Headers that let one id find the whole way of a request through the log. */
 export function recordHeaders(request: Pick<FastifyRequest, 'id' | 'traceparent'>): Record<string, string> {
   return { [headerNames.requestId]: request.id, [headerNames.traceparent]: request.traceparent }
+}
+
+export const nosniff = { 'x-content-type-options': 'nosniff' } as const
+
+/** A route that sets its own Cache-Control keeps it. */
+export function registerRequestHeaders(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    request.traceparent = traceparentOf(request.headers.traceparent)
+    reply.header('x-request-id', request.id)
+    reply.header('traceparent', request.traceparent)
+    done()
+  })
+  app.addHook('onSend', (request, reply, payload, done) => {
+    reply.headers(nosniff)
+    if (!reply.hasHeader('cache-control') && dependsOnCaller(request)) {
+      reply.header('cache-control', 'private, no-store')
+    }
+    done(null, payload)
+  })
+}
+
+function dependsOnCaller({ headers, routeOptions }: FastifyRequest): boolean {
+  if (headers.authorization !== undefined || headers.cookie !== undefined) return true
+  // What it refuses without one is no answer for the next caller either.
+  return routeOptions.config?.credential !== undefined
 }
