@@ -7,9 +7,9 @@ import { Type } from 'typebox'
 import type { EventLog, NewRecord, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import { counted } from '#lib/counted.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
+import { plural } from '#lib/plural.ts'
 import { readRecords } from '#runtime/follow/read-records.ts'
 import { untilVisible } from '#runtime/publish/added-partitions.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
@@ -45,7 +45,7 @@ export async function growTopic(parts: GrowParts, topic: Topic, partitions: numb
   if (partitions <= location.partitions || partitions > partitionsMax) {
     throw new AppError(
       'bad_request',
-      `${topic.name} has ${counted(location.partitions, 'partition')}; name more, at most ${partitionsMax}.`,
+      `${topic.name} has ${plural(location.partitions, 'partition')}; name more, at most ${partitionsMax}.`,
     )
   }
   if (topic.owned && partitions % topic.partitions !== 0) {
@@ -62,13 +62,13 @@ async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> 
     if (members > 0) {
       throw new AppError(
         'group_active',
-        `The group ${group} has ${counted(members, 'member')}: stop the platform first, a topic grows offline.`,
+        `The group ${group} has ${plural(members, 'member')}: stop the platform first, a topic grows offline.`,
       )
     }
     if (name === topic.name && lag > 0) {
       throw new AppError(
         'conflict',
-        `The group ${group} has ${counted(lag, 'record')} left to read, and keys would move to other partitions: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
+        `The group ${group} has ${plural(lag, 'record')} left to read, and keys would move to other partitions: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
       )
     }
   }

@@ -14,8 +14,8 @@ import {
 import { resolve } from 'node:path'
 import type { Command as Program } from 'commander'
 import { collections } from '#engines/vectors/collections.ts'
-import { counted } from '#lib/counted.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { plural } from '#lib/plural.ts'
 import { exportOperation } from '#operations/export.ts'
 import { type Cli, describe } from '../cli.ts'
 import { execute } from '../execute.ts'
@@ -138,7 +138,7 @@ export function registerExport(program: Program, cli: Cli): void {
       if (json) printJson({ collection, records, file: path })
       else {
         const place = path === undefined ? '' : ` in ${path}`
-        printError(line`${counted(records, 'record')} of ${collection}${place}`)
+        printError(line`${plural(records, 'record')} of ${collection}${place}`)
       }
     } catch (error) {
       sink.abandon()

@@ -2,8 +2,8 @@
 
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option, type Command as Program } from 'commander'
-import { counted } from '#lib/counted.ts'
 import { AppError } from '#lib/errors.ts'
+import { plural } from '#lib/plural.ts'
 import { type SinkResult, sinkJsonlOperation, sinkPostgresOperation } from '#operations/sink/sink.ts'
 import { catalog, topicByName } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
@@ -98,7 +98,7 @@ function printing({ json }: SinkOptions, where: string) {
   return {
     json,
     render: ({ topic, records, position }: SinkResult) =>
-      line`${counted(records, 'record')} of ${topic} copied to ${where}, which is at ${position ?? 'its beginning'}`,
+      line`${plural(records, 'record')} of ${topic} copied to ${where}, which is at ${position ?? 'its beginning'}`,
   }
 }
 

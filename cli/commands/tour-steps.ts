@@ -7,8 +7,8 @@ import { randomBytes } from 'node:crypto'
 import { createClient } from '#client/client.ts'
 import { openEngines } from '#engines/open.ts'
 import { sleep } from '#lib/backoff.ts'
-import { counted } from '#lib/counted.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { plural } from '#lib/plural.ts'
 import { deleteAgentAction } from '#operations/agents/actions.ts'
 import { provisionAgentAction } from '#operations/agents/keys.ts'
 import { lagOperation } from '#operations/lag.ts'
@@ -130,7 +130,7 @@ async function walk(tour: Tour): Promise<void> {
     tour,
     'prove its identity',
     () => client.count(collection, { signal }),
-    (points) => `${counted(points, 'point')} in ${collection} before`,
+    (points) => `${plural(points, 'point')} in ${collection} before`,
   )
   const documents = await timed(
     tour,

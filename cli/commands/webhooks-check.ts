@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { counted } from '#lib/counted.ts'
+import { plural } from '#lib/plural.ts'
 import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
 import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
@@ -60,7 +60,7 @@ function render({ ok, file, faults, targets, warnings }: CheckResult): string {
   return [
     ...(targets.length > 0 ? [table(head, rows)] : []),
     ...warnings.map(({ target, message }) => line`warning: ${target}: ${message}`),
-    line`${file} is sound: ${counted(targets.length, 'target')}`,
+    line`${file} is sound: ${plural(targets.length, 'target')}`,
   ].join('\n')
 }
 

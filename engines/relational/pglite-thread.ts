@@ -6,7 +6,7 @@
 import { type messages, PGlite, protocol } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'
 import { AppError } from '#lib/errors.ts'
-import { stepBack } from '#lib/step-back.ts'
+import { lowerPriority } from '#lib/priority.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import { ensureCluster } from './pglite-cluster.ts'
 import { sqlState } from './port.ts'
@@ -26,7 +26,7 @@ export type PgliteThread = typeof handlers
 type Fields = TextResult['fields']
 
 const { directory, transactionMsMax, stepsBack } = ownData<PgliteThreadData>()
-if (stepsBack === true) stepBack('thread')
+if (stepsBack === true) lowerPriority('thread')
 await ensureCluster(directory)
 const settings = [
   // Memory for pages of tables, taken from the system at once, used or not.

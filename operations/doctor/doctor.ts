@@ -3,8 +3,8 @@
 import { Type } from 'typebox'
 import type { Log } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { counted } from '#lib/counted.ts'
 import { describeError } from '#lib/errors.ts'
+import { plural } from '#lib/plural.ts'
 import { secretKeyVariable, tryKeys } from '#services/access/secrets/secrets.ts'
 import {
   type GenerationEngine,
@@ -52,7 +52,7 @@ async function checkGroups(platform: OperatedPlatform): Promise<Check[]> {
   const groups = await readLag({ eventLog, relational, locations: platform.locations })
   return groups.map(({ group, members, lag, partitions, stuck }) => {
     const check = `group ${group}`
-    const found = `${counted(members, 'member')}, ${counted(lag, 'record')} behind`
+    const found = `${plural(members, 'member')}, ${plural(lag, 'record')} behind`
     const lost = partitions.filter(({ committed, start, end }) => {
       return committed === null || committed < start || committed > end
     })
@@ -60,7 +60,7 @@ async function checkGroups(platform: OperatedPlatform): Promise<Check[]> {
       return {
         check,
         status: 'fail',
-        found: `${counted(lost.length, 'partition')} without a position that the log still holds`,
+        found: `${plural(lost.length, 'partition')} without a position that the log still holds`,
         advice: `Find out why; then \`flotilla groups reset ${group} --to beginning\` (or \`flotilla rebuild vectors\`).`,
       }
     }
@@ -99,7 +99,7 @@ async function checkDeadLetters(platform: OperatedPlatform): Promise<Check[]> {
     checks.push({
       check: topic.name,
       status: 'warn',
-      found: `up to ${counted(records, 'dead letter')}`,
+      found: `up to ${plural(records, 'dead letter')}`,
       advice: '`flotilla dead-letters list` shows them and why.',
     })
   }
@@ -123,7 +123,7 @@ async function checkMirror({ engines }: OperatedPlatform): Promise<Check[]> {
 async function checkSecrets({ engines, env }: OperatedPlatform): Promise<Check[]> {
   const check = 'secrets'
   const opened = await tryKeys(engines.relational, env)
-  if (opened !== null) return [{ check, status: 'ok', found: `${counted(opened, 'secret')} at rest, opened` }]
+  if (opened !== null) return [{ check, status: 'ok', found: `${plural(opened, 'secret')} at rest, opened` }]
   const advice = `Set ${secretKeyVariable} here, too, if services have their data directories elsewhere.`
   return [{ check, status: 'warn', found: 'the key of the secrets at rest is not at hand', advice }]
 }

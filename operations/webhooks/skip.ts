@@ -2,8 +2,8 @@
 
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
-import { counted } from '#lib/counted.ts'
 import { AppError } from '#lib/errors.ts'
+import { plural } from '#lib/plural.ts'
 import { removeDeadLetters } from '#runtime/consume/dead-letters.ts'
 import { forgetTarget, readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { courierGroup, readWaiting, type WaitingPartition } from '#services/webhooks/targets/target-status.ts'
@@ -163,8 +163,8 @@ function shownSkip({ target, sequence, outcome }: SkipResult): string {
 }
 
 function shownForget({ target, partition, discarded, dead_letters: kept }: ForgetResult): string {
-  const gone = discarded > 0 ? `; discarded: ${counted(discarded, 'record')}` : ''
-  const left = kept > 0 ? `; kept: ${counted(kept, 'dead letter')}` : ''
+  const gone = discarded > 0 ? `; discarded: ${plural(discarded, 'record')}` : ''
+  const left = kept > 0 ? `; kept: ${plural(kept, 'dead letter')}` : ''
   return `${target} is forgotten, and partition ${partition} is free${gone}${left}`
 }
 

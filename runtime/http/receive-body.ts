@@ -6,8 +6,8 @@
 import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { deadlines } from '#lib/deadlines.ts'
+import { detach } from '#lib/detach.ts'
 import { AppError } from '#lib/errors.ts'
-import { release } from '#lib/release.ts'
 
 /** So many bytes must arrive in each `bodyPaceMs`: whoever sends less holds memory for nothing. */
 const paceBytesMin = 16 * 1024
@@ -120,7 +120,7 @@ function createGrownBytes(lengthMax: number): GrownBytes {
         free -= taken
         length += taken
       }
-      release(piece)
+      detach(piece)
     },
     async join() {
       if (blocks.length === 1 && free === 0) return blocks[0]!
@@ -135,13 +135,13 @@ function createGrownBytes(lengthMax: number): GrownBytes {
         const copied = block.copy(whole, at)
         at += copied
         sinceTurn += copied
-        release(block)
+        detach(block)
       }
       blocks = []
       return whole
     },
     drop() {
-      for (const block of blocks) release(block)
+      for (const block of blocks) detach(block)
       blocks = []
       free = 0
     },

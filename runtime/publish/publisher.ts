@@ -4,10 +4,10 @@
  */
 
 import type { Log, NewRecord } from '#engines/event-log/port.ts'
+import { detach } from '#lib/detach.ts'
 import { isFenced } from '#lib/errors.ts'
 import { newEventId } from '#lib/event-id.ts'
 import { partitionOf } from '#lib/murmur2.ts'
-import { release } from '#lib/release.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
@@ -132,8 +132,7 @@ class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S
       }),
     )
     // None before all are taken: what failed may be published again.
-    for (const { records } of this.#shares.values())
-      for (const { value } of records) if (value) release(value)
+    for (const { records } of this.#shares.values()) for (const { value } of records) if (value) detach(value)
     return positions
   }
 

@@ -4,8 +4,8 @@
  */
 
 import { budgets } from '#lib/budgets.ts'
+import { detach } from '#lib/detach.ts'
 import { AppError } from '#lib/errors.ts'
-import { release } from '#lib/release.ts'
 import { logUnavailable, topicNotFound } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
 import type { Clock } from './clock.ts'
@@ -296,5 +296,5 @@ function acknowledge(appends: Append[], firsts: number[], block: ArrayBuffer, to
     }
     cursor.skip(records.length)
   }
-  if (!kept) release(new Uint8Array(block))
+  if (!kept) detach(new Uint8Array(block))
 }

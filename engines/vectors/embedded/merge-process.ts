@@ -8,7 +8,7 @@
  */
 
 import { DatabaseSync } from 'node:sqlite'
-import { stepBack } from '#lib/step-back.ts'
+import { lowerPriority } from '#lib/priority.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
 import { createZvecIndex, loadZvec, type MergeOrder } from './zvec-index.ts'
 
@@ -18,7 +18,7 @@ const order = JSON.parse(process.argv[2]!) as MergeOrder
 // Its input ends when its parent does: then nothing can use what it builds.
 process.stdin.on('end', () => process.kill(process.pid, 'SIGKILL')).resume()
 // Searches and writes go first, without starving this.
-stepBack('process')
+lowerPriority('process')
 const { zvec, cause } = await loadZvec(order.nativeModule)
 if (!zvec) throw cause
 const reader = openTableReader(

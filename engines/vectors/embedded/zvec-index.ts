@@ -3,8 +3,8 @@
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ZVecCollection, ZVecStatus } from '@zvec/zvec'
+import { detach } from '#lib/detach.ts'
 import { AppError } from '#lib/errors.ts'
-import { release } from '#lib/release.ts'
 import { hnsw } from '../collections.ts'
 import { wideToken } from '../filter.ts'
 import { norm } from '../score.ts'
@@ -96,7 +96,7 @@ function wrap(zvec: Zvec, collection: ZVecCollection): ZvecIndex {
       for (let i = 0; i < entries.length; i += documentsPerCall) {
         const documents = entries.slice(i, i + documentsPerCall).map(toDocument)
         demandOk(collection.upsertSync(documents))
-        for (const { vectors } of documents) release(vectors.v)
+        for (const { vectors } of documents) detach(vectors.v)
       }
     },
     remove(ns) {
@@ -108,7 +108,7 @@ function wrap(zvec: Zvec, collection: ZVecCollection): ZvecIndex {
     search(query) {
       const asked = toQuery(zvec, query)
       const hits = collection.querySync(asked)
-      release(asked.vector)
+      detach(asked.vector)
       return hits.map((hit) => Number(hit.id))
     },
     indexedShare: () => collection.stats.indexCompleteness.v ?? 0,

@@ -3,7 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { release } from '#lib/release.ts'
+import { detach } from '#lib/detach.ts'
 import {
   headerNames,
   type OutgoingMessage,
@@ -64,7 +64,7 @@ export function createPointPublisher(publisher: Pick<Publisher, 'publish'>): Poi
         value: { vector: Buffer.from(vectors, n * vectorBytes, vectorBytes), payload: payloads[n]! },
         headers,
       }))
-      release(new Uint8Array(vectors))
+      detach(new Uint8Array(vectors))
       return positions
     },
     delete(collection, ids, operation) {

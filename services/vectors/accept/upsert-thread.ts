@@ -1,13 +1,13 @@
 /** The thread that parses big upserts. It hands over the vectors without copying them. */
 
-import { release } from '#lib/release.ts'
+import { detach } from '#lib/detach.ts'
 import { serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { parseUpsert } from './parse-upsert.ts'
 
 serveWorker({
   parse(bytes: Uint8Array, hashed = false) {
     const parsed = parseUpsert(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), hashed)
-    release(bytes)
+    detach(bytes)
     return new Transferred(parsed, [parsed.vectors])
   },
 })

@@ -1,6 +1,6 @@
 /** Counts in words. */
 
 /** `1 record`, `2 records`. */
-export function counted(count: number, one: string): string {
+export function plural(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`
 }

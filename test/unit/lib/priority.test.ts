@@ -7,12 +7,12 @@ import { expect, test } from 'vitest'
 
 test.runIf(process.platform === 'linux')('a thread steps back alone', async () => {
   const before = getPriority()
-  const entry = new URL('../../../lib/step-back.ts', import.meta.url)
+  const entry = new URL('../../../lib/priority.ts', import.meta.url)
   const code = `
     const { parentPort } = require('node:worker_threads')
     const { getPriority } = require('node:os')
-    import(${JSON.stringify(entry.href)}).then(({ stepBack }) => {
-      stepBack('thread')
+    import(${JSON.stringify(entry.href)}).then(({ lowerPriority }) => {
+      lowerPriority('thread')
       parentPort.postMessage(getPriority())
     })`
   const worker = new Worker(code, { eval: true })

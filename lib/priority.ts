@@ -6,7 +6,7 @@ import { setPriority } from 'node:os'
 const priority = 5
 
 /** Of this process, or of this thread alone, which only Linux can; elsewhere a thread stays as it is. */
-export function stepBack(who: 'process' | 'thread'): void {
+export function lowerPriority(who: 'process' | 'thread'): void {
   if (who === 'thread' && process.platform !== 'linux') return
   try {
     setPriority(priority)
