@@ -2,8 +2,7 @@
 
 import type { Static, TObject } from 'typebox'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
-import type { Author, RecordRow } from '#services/records/store/kind.ts'
-import type { Written } from '#services/records/store/noted.ts'
+import type { Author, RecordRow, Written } from '#services/records/store/kind.ts'
 import type { RecordHeaders } from '#services/records/store/write.ts'
 
 /** Ids of what a request makes: the same however often it runs under one Idempotency-Key. */

@@ -18,10 +18,8 @@ import {
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
-import { authorOf } from '#services/records/store/author.ts'
 import type { ChangeRequest } from '#services/records/store/change.ts'
-import type { RecordKind, RecordRow } from '#services/records/store/kind.ts'
-import { notedBy, targetOf } from '#services/records/store/noted.ts'
+import { authorOf, notedBy, type RecordKind, type RecordRow, targetOf } from '#services/records/store/kind.ts'
 import { beginRecords, notThere, type PageQuery, readRecord } from '#services/records/store/read.ts'
 import { type Creator, createRecord } from './creation.ts'
 import { changeHeaders, closedObject, idParams } from './schemas.ts'

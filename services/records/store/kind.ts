@@ -1,5 +1,9 @@
 /** What notes and goals have in common: they are rows with an author, a status and a version, listed, read and changed alike. */
 
+import type { SqlTransaction } from '#engines/relational/port.ts'
+import type { ChangeNotes } from '#services/access/admin-audit/admin-audit.ts'
+import type { Caller } from '#services/access/callers/caller.ts'
+
 export const priorities = ['low', 'normal', 'high', 'urgent'] as const
 export type Priority = (typeof priorities)[number]
 
@@ -38,6 +42,10 @@ export interface Author {
   isAdmin: boolean
 }
 
+export function authorOf({ agentId, uid, access }: Caller): Author {
+  return { name: agentId, uid, isAdmin: access === 'admin' }
+}
+
 export function columnsOf({ title, text, own }: RecordKind): string {
   return [
     'id',
@@ -52,4 +60,31 @@ export function columnsOf({ title, text, own }: RecordKind): string {
     'created_at',
     'updated_at',
   ].join(', ')
+}
+
+/** Runs in the transaction of a change; `before` is null for a new row. */
+export type Written<Row> = (tx: SqlTransaction, before: Row | null, after: Row) => Promise<void>
+
+/** How an action names a note or goal: as the key of its records. */
+export function targetOf({ name }: RecordKind, id: number): string {
+  return `${name}/${id}`
+}
+
+/** Notes who made or changed a row. */
+export function notedBy<Row extends RecordRow>(
+  kind: RecordKind,
+  { note }: Pick<ChangeNotes, 'note'>,
+): Written<Row> {
+  return (tx, before, after) =>
+    note(tx, {
+      target: targetOf(kind, after.id),
+      before: before && shownOf(kind, before),
+      after: shownOf(kind, after),
+    })
+}
+
+/** The row without its text, which may be long, and is in its record. */
+function shownOf<Row extends RecordRow>({ title, own }: RecordKind, row: Row): object {
+  const names = [title, ...own, 'priority', 'status', 'author', 'version']
+  return Object.fromEntries(names.map((name) => [name, (row as Record<string, unknown>)[name]]))
 }

@@ -1,4 +1,7 @@
-/** Follows hub.records once for all open streams of this instance. */
+/**
+ * Follows hub.records once for all open streams of this instance. The id of an event says how far a stream has come in every
+ * partition, so that it resumes without gaps.
+ */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
@@ -13,13 +16,21 @@ import {
   followRecords,
   followTopic,
 } from '#runtime/follow/follow-topic.ts'
+import { validationFailed } from '#runtime/http/validation.ts'
 import type { Codec, Message, Position } from '#runtime/publish/messages.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { hubRecords } from '#topics/catalog.ts'
-import type { StreamPosition } from './event-id.ts'
 
 /** Notes and goals whose last version is remembered. */
 const versionsMax = 10_000
+
+/** Where a stream goes on. */
+export interface StreamPosition {
+  /** Of the topic: offsets of another epoch mean something else. */
+  epoch: number
+  /** The next offset of each partition, in the order of their numbers. */
+  next: readonly number[]
+}
 
 export interface FeedRecord {
   partition: number
@@ -112,4 +123,21 @@ export async function openFeed(parts: FeedParts): Promise<Feed> {
 
 function logIsAway(): AppError {
   return new AppError('log_unavailable', 'The log does not answer.', { retryAfter: 1 })
+}
+
+const base = 36
+const lengthMax = 8_192
+
+/** Opaque to callers. */
+export function eventIdOf({ epoch, next }: StreamPosition): string {
+  return [epoch, ...next].map((number) => number.toString(base)).join('.')
+}
+
+/** Throws AppError `validation_failed` for what is no id of an event. */
+export function readEventId(id: string): StreamPosition {
+  const numbers = id.length > lengthMax ? [] : id.split('.').map((text) => Number.parseInt(text, base))
+  const [epoch = Number.NaN, ...next] = numbers
+  const whole = numbers.every((number) => Number.isSafeInteger(number) && number >= 0)
+  if (whole && eventIdOf({ epoch, next }) === id) return { epoch, next }
+  throw validationFailed([{ path: 'Last-Event-ID', message: 'must be the id of an event of this stream' }])
 }

@@ -8,8 +8,7 @@ import { Json } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import type { CallerStreams } from '#services/access/limits/caller-streams.ts'
 import type { Resource } from '../resource.ts'
-import { readEventId } from './event-id.ts'
-import type { Feed } from './feed.ts'
+import { type Feed, readEventId } from './feed.ts'
 import { streamChanges } from './stream.ts'
 
 export interface EventParts {

@@ -3,8 +3,7 @@
 import type { Log } from '#engines/event-log/port.ts'
 import type { EventStream, Json } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
-import { eventIdOf, type StreamPosition } from './event-id.ts'
-import type { Feed, FeedRecord } from './feed.ts'
+import { eventIdOf, type Feed, type FeedRecord, type StreamPosition } from './feed.ts'
 
 /** Records that wait while the stream reads what it missed. */
 const waitingMax = 100

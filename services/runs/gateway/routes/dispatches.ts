@@ -16,7 +16,7 @@ import {
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
-import { authorOf } from '#services/records/store/author.ts'
+import { authorOf } from '#services/records/store/kind.ts'
 import { openFollow } from '../../follow/follow.ts'
 import { dispatchOf } from '../../follow/subjects.ts'
 import { newRunId, runIdOf } from '../../state/accept.ts'

@@ -3,8 +3,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { type EventStream, Json, type StreamEvent } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
-import { eventIdOf, readEventId } from '#services/records/api/events/event-id.ts'
-import type { Feed, FeedRecord } from '#services/records/api/events/feed.ts'
+import { eventIdOf, type Feed, type FeedRecord, readEventId } from '#services/records/api/events/feed.ts'
 import { streamChanges } from '#services/records/api/events/stream.ts'
 
 function openWorld() {
