@@ -1,7 +1,7 @@
 /**
- * How dispatchers hear of runs before they look into the rows: by a notice of the database, and where a gateway and the dispatcher are one
- * process at once. There a run is claimed by the commit that accepts it, and its events reach their readers with the commit that
- * stores them; the log brings the same to all others.
+ * How dispatchers hear of runs before they look into the rows: by a notice of the database, and where a gateway and the
+ * dispatcher are one process at once. There a run is claimed by the commit that accepts it, and its events reach their readers
+ * with the commit that stores them; the log brings the same to all others.
  */
 
 import type { Relational } from '#engines/relational/port.ts'
