@@ -18,7 +18,7 @@ function configurationPage(all: readonly Service[]): string {
     'Made from the schemas that read the environment by `npm run docs:config`: do not edit.',
     '',
     'Everything is set by environment variables; an empty one counts as unset. Faulty values stop the start with one',
-    'message that names them all. `flotilla doctor` shows what is in force.',
+    'message that names them all. `flotilla doctor` shows the settings in force.',
     '',
     '## Engines',
     '',
