@@ -16,7 +16,7 @@ if (compiler) {
 } else if (/^(pack|publish|run)/.test(process.env.npm_command ?? 'run')) {
   throw new Error('the client cannot be built: run `npm ci` first')
 }
-// Else npm installs or prunes with `--omit=dev`: what was built before stays, and the platform itself runs the sources.
+// Else npm installs or prunes with `--omit=dev`: an earlier build stays, and the platform itself runs the sources.
 
 /** The compiler's path; null where what it needs is not installed. */
 function findCompiler(): string | null {

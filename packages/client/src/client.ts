@@ -101,7 +101,7 @@ export interface Client extends RunCalls {
   ): Promise<OperationState>
   embeddings(input: string | string[]): Promise<Embeddings>
   /**
-   * Resolves once the log holds a delivery for each target; repeated after a fault, receivers drop what comes twice by its
+   * Resolves once the log holds a delivery for each target; repeated after a fault, receivers drop duplicates by their
    * idempotency key. `targets` restricts it to those.
    */
   fire(event: FiredEvent, options?: FireOptions): Promise<FireAnswer>
@@ -242,7 +242,7 @@ function searchPgBody(request: SearchPgRequest) {
   }
 }
 
-/** What is undefined is left out by JSON. */
+/** Fields that are undefined are left out by JSON. */
 function scrollBody(request: ScrollRequest | SearchRequest) {
   return {
     collection: request.collection,

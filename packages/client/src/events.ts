@@ -5,7 +5,7 @@ import { ownProblem, ProblemError } from './problem-error.ts'
 export interface ServerEvent {
   /** `message` where the server names none. */
   event: string
-  /** Of this event or of the last one that had one: where the stream goes on from. */
+  /** The id of this event, or of the last one that had an id: where the stream resumes. */
   id: string | undefined
   data: string
 }
@@ -24,7 +24,7 @@ const pauseMs = 500
 /** The platform sends something every fifteen seconds. */
 const silenceMsMax = 45_000
 
-/** Ends with the body, and where it breaks or falls silent: whoever reads connects again. */
+/** Ends with the body, and where it breaks or falls silent: the caller connects again. */
 export async function* readEvents(
   body: AsyncIterable<Uint8Array>,
   silenceMs = silenceMsMax,

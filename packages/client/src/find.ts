@@ -67,7 +67,7 @@ interface LocalAnswer {
   results: LocalHit[]
 }
 
-/** What is used of @flotilla/stidx. */
+/** The part of @flotilla/stidx that is used here. */
 export interface LocalSearch {
   openIndex(file: string): {
     search(query: string, options: Omit<FindOptions, 'index' | 'fetch' | 'signal'>): LocalAnswer

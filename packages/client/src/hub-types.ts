@@ -88,14 +88,14 @@ export interface ChangeOptions {
 }
 
 export interface FollowOptions {
-  /** `id` of the last event that was seen: what came since comes first. */
+  /** `id` of the last event seen: later events come first. */
   lastEventId?: string
   signal?: AbortSignal
 }
 
 /**
- * `ready`: what changes from now on comes. `change`: the newest state of a record. `reset`: what came since the last event
- * is not known, so list again.
+ * `ready`: changes from now on will come. `change`: the newest state of a record. `reset`: changes since the last event
+ * are not known, so list again.
  */
 export type Change<T> =
   | { type: 'ready' | 'reset'; id: string | undefined }

@@ -1,4 +1,4 @@
-/** The records of a topic over the main API: a stream that goes on behind a break, or what is there now, page by page. */
+/** The records of a topic over the main API: a stream that survives breaks, or the present records, page by page. */
 
 import { pauseBetween, readEvents, refuseEnd } from './events.ts'
 import { headerOf, signalOf } from './hub.ts'
@@ -25,7 +25,7 @@ export interface TopicRecord<V = JsonValue> {
 export interface RecordsOptions {
   /** `beginning` (default), `end`, or the `position` of the last record that was worked on. */
   from?: string
-  /** false: ends with what is there now. */
+  /** false: ends with the last present record. */
   follow?: boolean
   /** How long a platform that is away is asked again. Default 60,000. */
   awayMs?: number

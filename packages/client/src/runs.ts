@@ -119,7 +119,7 @@ function faultOf({ runId, status, error }: Run): ProblemError {
 interface Source {
   path: string
   query?: NonNullable<Call['query']>
-  /** Of the outcome in the last frame. */
+  /** Names the outcome in the last frame. */
   name: 'run' | 'dispatch'
 }
 
@@ -163,7 +163,7 @@ function eventsOf<R>(
     })
   async function* read(): AsyncGenerator<RunEvent> {
     let body = opened
-    // It can be read once: whoever iterates again goes on behind the last event.
+    // It can be read once: a second iteration goes on behind the last event.
     opened = undefined
     let seenAt = performance.now()
     while (state.result === undefined) {
@@ -227,7 +227,7 @@ function runCall(
     ...creation(options),
     path: `${pathPart(agent.toLowerCase())}/run`,
     query: joinQuery(join),
-    // What is undefined is left out by JSON.
+    // Fields that are undefined are left out by JSON.
     body: { appName: agent, userId, sessionId, newMessage, streaming, onBusy, stateDelta, customMetadata },
     headers: { ...creation(options).headers, accept: 'text/event-stream' },
   }
@@ -264,7 +264,7 @@ function getCall(path: string): Call {
   return { method: 'GET', path, repeatable: true }
 }
 
-/** What has ended stays as it is, so canceling twice does no harm. */
+/** A run that has ended does not change, so canceling twice does no harm. */
 function cancelCall(path: string): Call {
   return { method: 'POST', path: `${path}/cancel`, repeatable: true }
 }

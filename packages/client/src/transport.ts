@@ -1,4 +1,4 @@
-/** Sends the calls of the client, with time-outs and with retries of what is safe to repeat. */
+/** Sends the calls of the client, with time-outs and with retries of calls that are safe to repeat. */
 
 import { closed, isAway, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
 
@@ -158,7 +158,7 @@ export function authorized(call: Call, credential: string): Call {
   return { ...call, headers: { ...call.headers, authorization: `Bearer ${credential}` } }
 }
 
-/** What a proxy says in place of the service is none, whatever its status. */
+/** A proxy's error page in place of the service's JSON is no answer, whatever its status. */
 function isAnswer({ alsoAnswers }: Call, { status, headers }: Response): boolean {
   return alsoAnswers?.includes(status) === true && /\bjson\b/i.test(headers.get('content-type') ?? '')
 }

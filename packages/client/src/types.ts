@@ -133,7 +133,7 @@ export interface Stats {
     /** 0..1: the share of points that the graph index serves; the rest is scanned. */
     indexed_share: number
   }[]
-  /** Of the searches that this gateway answered within the window. */
+  /** Counts the searches that this gateway answered within the window. */
   search: { p95_ms: number | null; requests: number; window_s: number }
   as_of: string
 }
@@ -182,7 +182,7 @@ export interface WebhookEvent {
   idempotency_key: string
 }
 
-/** Of what is absent, the time is now and the key is made of the other fields. */
+/** Without `ts` the time is now; without `idempotency_key` the key is made of the other fields. */
 export type FiredEvent = Omit<WebhookEvent, 'ts' | 'idempotency_key' | 'result'> &
   Partial<Pick<WebhookEvent, 'ts' | 'idempotency_key' | 'result'>>
 

@@ -57,7 +57,7 @@ export function verifyWebhook(
 ): { id: string; timestamp: Date } {
   const keys = checkSecrets(options.secrets)
   const id = requiredHeader(headers, 'webhook-id')
-  // The id comes before a dot in what is signed: one that holds a dot could be read in two ways.
+  // In the signed text a dot follows the id: an id that holds a dot could be read in two ways.
   if (!/^[!-~]{1,256}$/.test(id) || id.includes('.')) {
     throw new WebhookRefused('invalid_header', 'webhook-id is no id')
   }

@@ -38,7 +38,7 @@ export function createMemoryStore({
     wasFinished: (idempotencyKey) => keys.has(idempotencyKey),
     lastSequence: (lane) => lanes.get(lane),
     finish({ lane, sequence, idempotencyKey }) {
-      // Removed first, so that what is finished now is the newest.
+      // Removed first, so that this key becomes the newest.
       keys.delete(idempotencyKey)
       keys.add(idempotencyKey)
       if (keys.size > keysMax) keys.delete(keys.values().next().value!)

@@ -244,7 +244,7 @@ test('names become those of the interface, and undefined ones are left out', asy
   expect(new URLSearchParams(sent[2]?.search).get('filter')).toBe(JSON.stringify(filter))
   await client.delete('posts', ['a'])
   expect([sent[3]?.method, sent[3]?.body]).toEqual(['DELETE', { collection: 'posts', ids: ['a'] }])
-  // What is too long for an address goes into the body, which gateways of before do not know.
+  // Ids too long for an address go into the body, which older gateways do not support.
   const ids = Array.from({ length: 1_000 }, (_, n) => `a-point-${n}`)
   await client.getMany('posts', ids)
   expect([sent[4]?.method, sent[4]?.body]).toEqual(['POST', { collection: 'posts', ids }])

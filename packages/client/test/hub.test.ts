@@ -1,4 +1,4 @@
-/** Notes and goals: what is sent, pages, versions, and streams that connect again. */
+/** Notes and goals: requests, pages, versions, and streams that connect again. */
 
 import { expect, test } from 'vitest'
 import { type Change, type ClientOptions, createClient, createMainApi, type Note } from '../src/client.ts'
@@ -17,7 +17,7 @@ const privateKeyPem = `-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
 -----END PRIVATE KEY-----`
 
-/** A platform in memory that gives out keys by itself; what goes to the hub is answered by `reply`. */
+/** A platform in memory that issues keys by itself; calls to the hub are answered by `reply`. */
 function worldOver(reply: Reply) {
   const sent: Sent[] = []
   let keys = 0

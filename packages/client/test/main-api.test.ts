@@ -81,7 +81,7 @@ test('an ID token is renewed when a tenth of its lifetime is left', async () => 
   expect(await api.idToken()).toBe('id-of-custom-2')
 })
 
-test('a refused ID token is renewed once; what is refused again is thrown', async () => {
+test('a refused ID token is renewed once; a second refusal is thrown', async () => {
   const once = apiOver(({ token }) =>
     token === 'id-of-custom-1' ? problem(401, 'token_expired') : fine({ slug: 'scout' }),
   )
@@ -121,7 +121,7 @@ test('reads are repeated after 503; what changes something is not, unless it say
   expect(await api.request('DELETE', '/agents/scout', { repeatable: true })).toEqual({ slug: 'scout' })
 })
 
-test('the key may lie in a file; without one the call says what is missing', async () => {
+test('the key may lie in a file; without one the call names the missing setting', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'fl-client-'))
   try {
     const agentKeyFile = join(folder, 'agent-key')

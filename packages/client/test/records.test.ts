@@ -1,4 +1,4 @@
-/** Records of a topic: a stream that goes on behind breaks, pages of what is there, and faults that end it. */
+/** Records of a topic: a stream that survives breaks, pages of present records, and faults that end it. */
 
 import { expect, test } from 'vitest'
 import { createMainApi, type TopicRecord } from '../src/client.ts'
@@ -106,7 +106,7 @@ test('a platform that stays away, and what refuses the caller, end it', async ()
   await expect(ended.api.records('hub.records').next()).rejects.toMatchObject({ code: 'stream_ended' })
 })
 
-test('what is there comes page by page, each record with the position behind it', async () => {
+test('present records come page by page, each record with the position behind it', async () => {
   const page = (records: object[], next: string) => Response.json({ ok: true, data: { records, next } })
   const { api, asked } = apiOver((n) => {
     if (n === 1) return page([record(0), record(4, 1), record(1)], 'e2/0:2,1:5,2:0')

@@ -1,4 +1,4 @@
-/** Runs and dispatches: what is sent, streams that break and go on, outcomes. */
+/** Runs and dispatches: requests, streams that break and go on, outcomes. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -23,7 +23,7 @@ afterEach(async () => {
   await Promise.all(ends.splice(0).map((end) => end()))
 })
 
-/** A platform on a real port: it gives out keys by itself, and answers what goes to runs as `reply` says. */
+/** A platform on a real port: it issues keys by itself, and answers calls to runs as `reply` says. */
 async function platformOf(reply: Reply, given: Partial<ClientOptions> = {}) {
   const asked: Asked[] = []
   const server = createServer(async (request, response) => {
@@ -129,7 +129,7 @@ test('a stream that breaks goes on behind the last event, and gives each event o
       // In the middle of a frame.
       response.write('id: 2\ndata: {"id":', () => setTimeout(() => response.destroy(), 20))
     } else if (n === 2) problem(response, 503, 'shutting_down')
-    // What came before may come again: it is given out once.
+    // Earlier events may be repeated: the client returns each once.
     else if (n === 3) stream(response, frame(1, event('one')), frame(2, event('two')))
     else stream(response, frame(3, event('three')), last(3, run()))
   })

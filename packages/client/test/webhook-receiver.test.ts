@@ -187,7 +187,7 @@ describe('a receiver of webhooks', () => {
     expect((await send()).what).toBe('duplicate')
   })
 
-  it('refuses what is no delivery', async () => {
+  it('refuses requests that are no delivery', async () => {
     const receiver = createReceiver({ secrets: null })
     const { headers, body } = requestOf({ task: 'a', sequence: 1 })
     const whatOf = async (changed: Record<string, string | undefined>, text = body) => {

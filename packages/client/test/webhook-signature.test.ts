@@ -85,7 +85,7 @@ describe('the signature of a webhook', () => {
     ])
   })
 
-  it('is refused by the name of what is wrong with it', () => {
+  it('is refused by the name of its fault', () => {
     const headers = headersOf('x')
     const without = (name: string) => ({ ...headers, [name]: undefined })
     expect(reasonOf(() => verifyWebhook(without('webhook-id'), 'x', options))).toBe('missing_header')

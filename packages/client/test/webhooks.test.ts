@@ -1,4 +1,4 @@
-/** Firing events with and without an agent's key, and what is repeated or refused. */
+/** Firing events with and without an agent's key; repeats and refusals. */
 
 import { expect, test } from 'vitest'
 import { createClient } from '../src/client.ts'
@@ -65,7 +65,7 @@ test('no targets is not all targets', async () => {
   expect(sent[0]?.url).toBe('http://127.0.0.1:9090/api/v1/webhooks/fire?targets=')
 })
 
-test('it repeats the same event while the log is away, and reports what is refused', async () => {
+test('it repeats the same event while the log is away, and reports refusals', async () => {
   const away = { status: 503, json: { code: 'log_unavailable', detail: 'away', retryAfter: 1 } }
   const { sent, options } = relay([
     away,

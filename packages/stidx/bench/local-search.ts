@@ -20,7 +20,7 @@ import { relevanceRows } from './relevance.ts'
 const records = 100_000
 const manyRecords = 1_000_000
 const queriesCount = 300
-/** Of these, in one round: minisearch takes some seconds for a hundred of them. */
+/** The queries of one round for slow peers: minisearch takes some seconds for a hundred of them. */
 const slowPeerQueries = 100
 const rounds = 30
 const searchRounds = 3
@@ -189,7 +189,7 @@ function inProcessRows({ folder, input, ours, fts5, queries }: Stage, report: Re
   ]
 }
 
-/** Of most words, of most different names, and of numbers, of which each record has its own. */
+/** The beginnings of most words, of most different names, and of numbers, of which each record has its own. */
 const broadBeginnings = ['a*', 's*', 't*', 'lib*', '1*']
 
 /** What must not grow with the records: opening, and the memory of building. */

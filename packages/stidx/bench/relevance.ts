@@ -13,7 +13,7 @@ import { type Judgement, judge, knownItemMrr, loadCranfield } from './judge.ts'
 import { askTantivy, installTantivy } from './tantivy.ts'
 
 const knownItems = 600
-/** What the peers reached when the bars were set; of nDCG@10 what was promised since. */
+/** The peers' results when the bars were set; for nDCG@10 the value promised since. */
 const bars: Judgement = { ndcg10: 0.398, mrr10: 0.54, recall100: 0.74 }
 
 type Report = (text: string) => void

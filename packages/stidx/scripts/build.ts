@@ -22,7 +22,7 @@ if (hasTools()) {
 } else if (/^(pack|publish|run)/.test(process.env.npm_command ?? 'run')) {
   throw new Error('stidx cannot be built: run `npm ci` first')
 }
-// Else npm installs or prunes with `--omit=dev`: what was built before stays, and the platform itself runs the sources.
+// Else npm installs or prunes with `--omit=dev`: an earlier build stays, and the platform itself runs the sources.
 
 function hasTools(): boolean {
   const require = createRequire(import.meta.url)

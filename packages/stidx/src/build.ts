@@ -33,12 +33,12 @@ export interface BuildOptions {
   output: string
   /** Stop at the first faulty line and leave the old index as it is. */
   strict?: boolean
-  /** Replace a file at `output` that is no index; what is no regular file is never replaced. */
+  /** Replace a file at `output` that is no index; a device, folder or pipe is never replaced. */
   force?: boolean
   onFault?(fault: JsonlFault): void
   /** Bytes of the input; `totalBytes` is 0 where it is not known. */
   onProgress?(readBytes: number, totalBytes: number): void
-  /** After a run was written, now and then in merging, and for large records: much of what was held is garbage. */
+  /** After a run was written, now and then in merging, and for large records: much memory has become garbage. */
   onSpill?(): void
   /** For tests. */
   analyzer?: Analyzer
@@ -50,7 +50,7 @@ export interface BuildOptions {
 /** From here on it pays to collect what reading and storing a body leaves behind. */
 const largeBodyLength = 1 << 22
 
-/** @throws SearchFault where input or output cannot be used; what was at `output` is then untouched. */
+/** @throws SearchFault where input or output cannot be used; the file at `output` is then untouched. */
 export function buildIndex(options: BuildOptions): BuildReport {
   const output = realPath(options.output)
   refuseForeign(output, options.output, options.force === true)
@@ -132,7 +132,7 @@ function refuseForeign(output: string, shown: string, force: boolean): void {
     fd = openSync(output, 'r')
   } catch (error) {
     if (error instanceof SearchFault) throw error
-    // What is not there, or not to be opened, is met again when the index is put there.
+    // A missing file, or one that cannot be opened, fails again when the index is put there.
     return
   }
   try {

@@ -12,7 +12,7 @@ export interface SearchRecord {
   /** `path`, else `mind_path`. */
   path: string
   body: string
-  /** `updated_at` in milliseconds since 1970; 0 where there is none or it is no time. */
+  /** `updated_at` in milliseconds since 1970; 0 where it is missing or no time. */
   updatedAtMs: number
   /** The object as it was given, every field of it in its order: what `get` returns. */
   source: Readonly<Record<string, unknown>>
@@ -59,10 +59,10 @@ export interface WordTerm {
 export interface Analyzer {
   /** Written into the index; a search refuses an index of another analyser or version. */
   readonly id: string
-  /** 1 to 65535; rises with every change of what is emitted. */
+  /** 1 to 65535; rises with every change of the emitted terms. */
   readonly version: number
   analyzeField(text: string, field: TextField, emit: EmitTerm): void
-  /** The terms of one word, as `wordEnd` finds it, for whoever remembers the words of many texts. */
+  /** The terms of one word, as `wordEnd` finds it, for callers that remember the words of many texts. */
   termsOfWord(word: string): readonly WordTerm[]
   /** Whether the terms of a field's words come with their exact forms. */
   hasExactForms(field: TextField): boolean
@@ -140,7 +140,7 @@ export interface SearchAnswer {
   query: string
   total: number
   took_ms: number
-  /** Words without a hit and what was searched in their place. */
+  /** Words without a hit, and the words searched in their place. */
   corrected?: Record<string, string>
   /** A phrase or filter of the query matched nothing: its words were searched in its place. */
   relaxed?: true
@@ -153,7 +153,7 @@ export interface SearchAnswer {
  */
 export interface LocalIndex {
   search(query: string, options?: SearchOptions): SearchAnswer
-  /** Null where there is none. */
+  /** Null where the index has no such id. */
   get(id: string): Record<string, unknown> | null
   stats(): IndexStats
   close(): void

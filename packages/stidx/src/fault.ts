@@ -1,4 +1,4 @@
-/** The error for what is wrong with an index file, an input or a command line, in one line for its reader. */
+/** The error for a faulty index file, input or command line, in one line for its reader. */
 
 /** Ends a command with exit code 2; the message is one line. */
 export class SearchFault extends Error {

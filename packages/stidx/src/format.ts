@@ -5,7 +5,7 @@ import type { TextField } from './contract.ts'
 import { badIndex } from './fault.ts'
 
 export const magic = 'STIDX001'
-/** Of everything behind the magic; a reader takes this one only. */
+/** The version of everything behind the magic; a reader accepts this version only. */
 export const layoutVersion = 1
 export const headerBytes = 512
 /** Features that a reader must know. 1: every checksum is mixed with the place of what it covers (`placeMark`). */
@@ -104,7 +104,7 @@ export interface Section {
   root: number
 }
 
-/** Of a file without it. */
+/** The place of a section that the file does not have. */
 export const noSection: Section = { offset: headerBytes, length: 0, count: 0, root: 0 }
 
 export interface Header {

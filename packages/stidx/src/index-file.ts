@@ -63,7 +63,7 @@ function statsOf(header: Header): IndexStats {
   }
 }
 
-/** Puts the file's name before what is wrong with it; a RangeError comes from reading wild bytes. */
+/** Puts the file's name before the message of a fault; a RangeError comes from reading wild bytes. */
 function named<T>(file: string, run: () => T): T {
   try {
     return run()

@@ -1,4 +1,4 @@
-/** Reads a file of JSON lines as checked records, and names each line that is none by its number. */
+/** Reads a file of JSON lines as checked records, and reports each faulty line by its number. */
 
 import { isUtf8 } from 'node:buffer'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
@@ -61,7 +61,7 @@ function cannotRead(file: string, error: unknown): SearchFault {
 
 interface Lines {
   take(chunk: Buffer): void
-  /** What comes after the last line break is a line, too. */
+  /** The bytes after the last line break are a line, too. */
   end(): void
 }
 
@@ -70,13 +70,13 @@ const lineFeed = 10
 /** Puts lines together that lie over several chunks. */
 function createLines(handlers: JsonlHandlers): Lines {
   let number = 0
-  /** What came of a line that has not ended yet; of one that is too long the bytes are counted only. */
+  /** The bytes so far of a line that has not ended yet; a line that is too long is only counted. */
   let line: Buffer | null = null
   let lineBytes = 0
 
   function keep(part: Buffer): void {
     if (part.length === 0) return
-    // The system gives memory for what is written to.
+    // The system commits memory only for pages that are written to.
     line ??= Buffer.allocUnsafe(lineBytesMax)
     if (lineBytes + part.length <= lineBytesMax) line.set(part, lineBytes)
     lineBytes += part.length
@@ -116,7 +116,7 @@ function createLines(handlers: JsonlHandlers): Lines {
   }
 }
 
-/** A record, the reason why there is none, or null for an empty line. */
+/** A record, the reason why the line is no record, or null for an empty line. */
 function readLine(bytes: Buffer, number: number): SearchRecord | string | null {
   if (!isUtf8(bytes)) return 'not valid UTF-8'
   const text = bytes.toString('utf8')

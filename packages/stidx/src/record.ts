@@ -3,12 +3,12 @@
 import type { SearchRecord } from './contract.ts'
 import { isRawJson } from './exact-json.ts'
 
-/** Of an id, in characters. */
+/** Longest id, in characters. */
 const idLengthMax = 512
-/** Whoever reads the record again takes its values apart level by level. */
+/** Deepest nesting of values: readers of a record walk it level by level. */
 export const depthMax = 128
 
-/** The record, or in one sentence why it is none. */
+/** The record, or in one sentence why the value is no record. */
 export function recordOf(value: unknown): SearchRecord | string {
   if (value === null || typeof value !== 'object' || Array.isArray(value) || isRawJson(value)) {
     return `not a JSON object but ${kindOf(value)}`

@@ -128,7 +128,7 @@ describe('the analyser', () => {
     expect(terms(`é${'𐐀'.repeat(500)}`).every((term) => term.isWellFormed())).toBe(true)
   })
 
-  it('folds what is compared whole: case, marks, white space', () => {
+  it('folds texts that are compared whole: case, marks, white space', () => {
     expect(analyzer.fold('  Crème \n Brûlée  (2) ')).toBe('creme brulee (2)')
     expect(analyzer.fold('In-Progress')).toBe('in-progress')
     expect(analyzer.fold('ＡＢＣ　東京')).toBe('abc 東京')

@@ -67,7 +67,7 @@ describe('broad beginnings', () => {
     ]
     const bytes = words.map(([word, count]) => [Buffer.from(word).toString('latin1'), count] as const)
     for (const [word, count] of bytes.toSorted(([a], [b]) => (a < b ? -1 : 1))) broad.add(word, count)
-    // Of apple and apply the greater one does not count; é and ê begin with the same byte.
+    // The greater of apple and apply does not count; é and ê begin with the same byte.
     expect(broad.finish()).toEqual(['t', 'th', 'z'])
   })
 })

@@ -1,4 +1,4 @@
-/** What is built from records: which stay, under which ids, in which order, and what is left when a build fails. */
+/** Building from records: which stay, under which ids, in which order, and the files after a failed build. */
 
 import { once } from 'node:events'
 import {

@@ -57,7 +57,7 @@ describe('reading JSON lines', () => {
     expect([records.map(([line]) => line), faults.map(({ line }) => line)]).toEqual([[2], [1]])
   })
 
-  it('takes what is missing or null for empty, and prefers path to mind_path', () => {
+  it('takes missing and null fields for empty, and prefers path to mind_path', () => {
     const { records } = read('{"title":null}\n{"path":"p","mind_path":"m"}')
     expect(records[0]![1]).toMatchObject({
       id: null,
@@ -91,7 +91,7 @@ describe('reading JSON lines', () => {
     expect(faults).toEqual([{ line: 5, message: 'not valid JSON' }])
   })
 
-  it('names what is wrong with a line', () => {
+  it('names the fault of a line', () => {
     expect(faultOf('[1]')).toBe('not a JSON object but an array')
     expect(faultOf('null')).toBe('not a JSON object but null')
     expect(faultOf('"text"')).toBe('not a JSON object but a string')

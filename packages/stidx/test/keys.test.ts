@@ -30,7 +30,7 @@ describe('numbers of words', { timeout }, () => {
     expect(wordsOf(numbers, 'café one')).toEqual([0, 1])
   })
 
-  it('hold through any number of words and texts longer than what is given at once', () => {
+  it('hold through any number of words and texts longer than one batch', () => {
     const numbers = new WordNumbers()
     const text = Array.from({ length: 120_000 }, (_, i) => `w${i % 60_000}`).join(' ')
     expect(wordsOf(numbers, text)).toEqual(Array.from({ length: 120_000 }, (_, i) => i % 60_000))

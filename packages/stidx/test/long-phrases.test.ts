@@ -1,4 +1,4 @@
-/** Phrases in few but long records: what is read and analysed for them is bounded, whatever the records hold. */
+/** Phrases in few but long records: the text read and analysed for them is bounded, whatever the records hold. */
 
 import { writeFileSync } from 'node:fs'
 import fc from 'fast-check'

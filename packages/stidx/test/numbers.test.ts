@@ -43,7 +43,7 @@ describe('JSON that is passed on', () => {
     expect(parseExact(`[${digits},123456789012345678901]`)).toEqual([number, expect.anything()])
   })
 
-  it('leaves texts alone, and refuses what is no JSON', () => {
+  it('leaves texts alone, and refuses text that is no JSON', () => {
     const text = '{"12345678901234567890":"1e400 and 12345678901234567890","__proto__":1e400}'
     expect(JSON.stringify(parseExact(text))).toBe(text)
     expect(() => parseExact('{"a":1e400')).toThrow(SyntaxError)

@@ -1,4 +1,4 @@
-/** How a query is read: what is no phrase, beginning or filter is plain text, and nothing is a fault. */
+/** How a query is read: text that is no phrase, beginning or filter is plain text, and nothing is a fault. */
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -68,8 +68,8 @@ function fold(text: string): string {
       at++
       continue
     }
-    // A word with a character above ASCII is folded whole: marks belong to the letters before them. What is no word
-    // stays as it is, whatever later engines know of its case.
+    // A word with a character above ASCII is folded whole: marks belong to the letters before them. Separators
+    // stay as they are, whatever later engines know of their case.
     const kind = classOf(text.codePointAt(at)!)
     const inWord = kind !== separator && kind !== pictograph
     let start = at
@@ -89,7 +89,7 @@ function foldSeparator(text: string, at: number): string {
   return apostrophes.has(code) ? "'" : text[at]!
 }
 
-/** Of small letters, digits and signs of ASCII alone, as most values and many slugs are. */
+/** Whether the text has only small letters, digits and signs of ASCII, as most values and many slugs do. */
 function isFolded(text: string): boolean {
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)

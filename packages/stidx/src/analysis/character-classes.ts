@@ -47,9 +47,9 @@ const runs =
 
 export const separator = 0
 export const letter = 1
-/** Of a script that is written without spaces: its words are taken in pairs of characters. */
+/** A character of a script that is written without spaces: its words are taken in pairs of characters. */
 export const paired = 2
-/** Of those scripts; belongs to the character before it. */
+/** A mark of those scripts; belongs to the character before it. */
 export const pairedMark = 3
 /** Not there for a search. */
 export const ignored = 4

@@ -28,8 +28,8 @@ const related: Readonly<Record<string, string>> = {
 const tatweel = 0x640
 
 /**
- * Characters that a later Unicode might read otherwise never come here: they are separators. For all others the results
- * of normalisation and lower case are promised to stay, so that every engine folds alike.
+ * Characters that a later Unicode might read otherwise never come here: they are separators. For all others Unicode
+ * promises stable results of normalisation and lower case, so that every engine folds alike.
  */
 export function foldWord(word: string): string {
   const apart = word.normalize('NFKD').toLowerCase()
@@ -49,7 +49,7 @@ export function foldWord(word: string): string {
       folded += digitOf(code) ?? related[apart[i]!] ?? apart[i]
     }
   }
-  // What was not dropped goes together again: Korean syllables, voiced kana, the Cyrillic й.
+  // The remaining characters are composed again: Korean syllables, voiced kana, the Cyrillic й.
   return folded.normalize('NFC')
 }
 

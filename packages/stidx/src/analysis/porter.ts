@@ -124,7 +124,7 @@ function measure(word: string, end: number): number {
   for (let i = 0; i < end; i++) {
     const code = word.charCodeAt(i)
     const before: boolean = consonant
-    // Behind a consonant y is a vowel; at the beginning it is none.
+    // Behind a consonant y is a vowel; at the beginning it is a consonant.
     consonant = code === y ? !before : !isVowel(code)
     if (consonant && !before && i > 0) changes++
   }

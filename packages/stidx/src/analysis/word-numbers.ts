@@ -36,9 +36,9 @@ const multiplier = randomInt(2 ** 31) | 1
  * hashed while their end is looked for, and a known one costs no object.
  */
 export class WordNumbers {
-  /** Of the words read last, in their order. */
+  /** Numbers of the words read last, in their order. */
   readonly found = new Int32Array(foundMax)
-  /** Words read last that were not known before; their numbers rise by one. Whoever takes them empties the list. */
+  /** Words read last that were not known before; their numbers rise by one. The caller empties the list. */
   readonly fresh: string[] = []
   count = 0
   #slots = new Int32Array(slotsMin << slotShift)

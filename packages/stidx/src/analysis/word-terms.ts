@@ -10,7 +10,7 @@ import { porterStem } from './porter.ts'
 /** Longer words are cut, in index and query alike: a term has at most 240 bytes of UTF-8. */
 const wordLengthMax = 80
 
-/** Marks of one character; what is beyond them is left out. */
+/** Marks of one character; further ones are left out. */
 const marksMax = 8
 
 /** The terms of a word as `wordEnd` finds it. */

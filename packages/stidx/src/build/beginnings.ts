@@ -21,7 +21,7 @@ export interface BeginningsInput {
   impacts: Impacts
   /** Rising UTF-8 bytes, one character each. */
   beginnings: readonly string[]
-  /** Now and then: much of what was held is not needed any more. */
+  /** Now and then, when much memory has become garbage. */
   onSpill(): void
 }
 
@@ -45,7 +45,7 @@ export function writeBeginnings(input: BeginningsInput): { joined: Section; begi
   }
 }
 
-/** Of lists, between two calls of `onSpill`. */
+/** Bytes of lists between two calls of `onSpill`. */
 const bytesPerSpill = 1 << 23
 
 /** The list is valid until the next one. */

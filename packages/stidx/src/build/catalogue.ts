@@ -1,4 +1,4 @@
-/** Keeps what is known of every record while an index is built: its id, age, keys and lengths, in typed memory. */
+/** Keeps the id, age, keys and lengths of every record while an index is built, in typed memory. */
 
 import type { Analyzer, SearchRecord } from '../contract.ts'
 import { SearchFault } from '../fault.ts'
@@ -74,7 +74,7 @@ export class Catalogue {
     return this.#isReplaced[number] === 1
   }
 
-  /** Of a record as it is stored; `allBytes`: of all of them. */
+  /** Length of a record as it is stored; `allBytes` is the length of all of them. */
   bytesOf(number: number, allBytes: number): number {
     const end = number + 1 < this.count ? this.#starts[number + 1]! : allBytes
     return end - this.#starts[number]!

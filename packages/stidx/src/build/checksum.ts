@@ -13,7 +13,7 @@ export function placedSum(bytes: Uint8Array, section: PlacedSection, place: numb
 
 const table = crcTable()
 
-/** Of texts, which are mostly short: a call out of JavaScript would cost more than the loop. */
+/** The CRC-32 of a text, in JavaScript: most texts are short, and a native call would cost more than the loop. */
 export function crc32OfText(text: string): number {
   let crc = crcBegin
   for (let i = 0; i < text.length; i++) {

@@ -19,7 +19,7 @@ function hashAscii(surface: string, visit: (hash: number) => void): void {
   let beginning = crcBegin
   for (let left = 0; left < surface.length; left++) {
     const code = surface.charCodeAt(left)
-    // Of equal letters in a row it is the same which one is left away.
+    // In a row of equal letters only the last is deleted: deleting another gives the same form.
     if (code !== surface.charCodeAt(left + 1)) {
       let form = beginning
       for (let i = left + 1; i < surface.length; i++) form = crcStep(form, surface.charCodeAt(i))

@@ -8,7 +8,7 @@ export interface FileSink {
   /** Bytes written so far. */
   position(): number
   write(bytes: Uint8Array): void
-  /** Writes out what is waiting. */
+  /** Writes out the buffered bytes. */
   flush(): void
   /** Overwrites earlier bytes; the order of later ones is not touched. */
   patch(bytes: Uint8Array, at: number): void

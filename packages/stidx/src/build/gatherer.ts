@@ -14,7 +14,7 @@ const bitsPerRecordMax = 256
 const textBytesMax = 1 << 18
 
 export class Gatherer {
-  /** Of the term gathered last, by record. */
+  /** Scores of the term gathered last, by record. */
   readonly scores: Uint16Array
   /** Whether that term gets positions: its records are many, or large. */
   hasPositions = false

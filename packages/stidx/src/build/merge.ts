@@ -12,7 +12,7 @@ export interface RunList {
 export interface MergedTerm {
   /** UTF-8 bytes, one character each. */
   key: string
-  /** Of a surface: how often it was met; else the number of postings. */
+  /** For a surface, how often it was met; else the number of postings. */
   count: number
   /** The lists of the runs in their order; valid until the next term. */
   lists: readonly RunList[]

@@ -3,7 +3,7 @@
 import type { ByteWriter } from './byte-writer.ts'
 import { grown } from './growing.ts'
 
-/** What is known of a term, side by side, so that an occurrence touches one place in memory. */
+/** The state of a term in adjacent numbers, so that an occurrence touches one place in memory. */
 const stateSize = 13
 /** The record met last, or none; its frequencies, a byte a field; the record before it; postings in slices. */
 const recordAt = 0
@@ -15,7 +15,7 @@ const positionAt = 4
 /** The chains of slices of its postings and of its positions. */
 const postingsAt = 5
 const positionsAt = 9
-/** Of a chain, in the slice that is being filled: the next byte, its end, its start (or none); and the first slice. */
+/** A chain: the next byte, the end and the start (or none) of the slice being filled; and the first slice. */
 const writeAt = 0
 const endAt = 1
 const sliceAt = 2

@@ -11,7 +11,7 @@ const bytesPerUnitMax = 3
 /** Larger records have a place of their own, of their very size, that is given up with them. */
 const keptBytesMax = 1 << 20
 
-/** As given, or made from the path, or from the content where there is none. */
+/** The id as given, or made from the path, or from the content where there is no path. */
 export function idOf(record: SearchRecord): string {
   if (record.id !== null) return record.id
   const content = record.path === '' ? JSON.stringify(record.source) : record.path
@@ -19,7 +19,7 @@ export function idOf(record: SearchRecord): string {
 }
 
 /**
- * Makes {u32 checksum of what follows up to the body, u32 length of the head, u32 length of the body, u32 its checksum,
+ * Makes {u32 checksum of all up to the body, u32 length of the head, u32 length of the body, u32 its checksum,
  * head, body}; what it returns is valid until the next record.
  */
 export function createRecordEncoder(): (id: string, source: SearchRecord['source']) => Buffer {
@@ -51,7 +51,7 @@ export function createRecordEncoder(): (id: string, source: SearchRecord['source
 function headOf(id: string, source: Record<string, unknown>, apart: boolean): string {
   const { body } = source
   if (apart && source.id === id && firstKeyOf(source) === 'id') {
-    // What is undefined is left away, and no copy needs to be made. Most records come so.
+    // JSON leaves out a field that is undefined, so no copy is needed. Most records come so.
     source.body = undefined
     const head = JSON.stringify(source)
     source.body = body

@@ -48,7 +48,7 @@ export class RunCollector {
     return this.#words.add(text, record, field, isName)
   }
 
-  /** A value of a field that has no words; what is too long for a key cannot be filtered by. */
+  /** A value of a field that has no words; one too long for a key cannot be filtered by. */
   addValue(field: string, value: string, record: number): void {
     const known = this.#values.get(field)?.get(value)
     const key = known ?? this.#valueKey(field, value)

@@ -38,7 +38,7 @@ export interface TermsInput extends ListPlace {
   deletions: PairSorter
   /** The work of joining the words of a beginning, in postings, from which on it is broad. */
   broadFrom: number
-  /** Now and then: much of what was held is not needed any more. */
+  /** Now and then, when much memory has become garbage. */
   onSpill(): void
 }
 

@@ -37,7 +37,7 @@ export class TreeWriter {
     return this.pages * 256 + this.#entries - 1
   }
 
-  /** Writes what is left and the pages above the leaves; returns the number of the root. */
+  /** Writes the last leaf and the pages above the leaves; returns the number of the root. */
   finish(): number {
     if (this.#entries > 0) this.#writePage(0)
     for (let level = 1; this.#children.length > 1; level++) {

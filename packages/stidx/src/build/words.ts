@@ -7,7 +7,7 @@ import { grown } from './growing.ts'
 import { noKey } from './keys.ts'
 import type { Postings } from './postings.ts'
 
-/** What is known of a word, side by side. Most have one term and nothing else. */
+/** The state of a word in adjacent numbers. Most words have one term and nothing else. */
 const wordSize = 8
 /** Keys: of its first term, of the exact form of that, of its surface. */
 const termAt = 0

@@ -11,7 +11,7 @@ export interface Arguments {
   switches: Set<string>
 }
 
-/** `--name value`, `--name=value`, switches; all behind `--` is positional. @throws SearchFault on what is not known. */
+/** `--name value`, `--name=value`, switches; all behind `--` is positional. @throws SearchFault on unknown options. */
 export function readArguments(args: readonly string[], options: OptionTable): Arguments {
   const read: Arguments = { positional: [], values: {}, switches: new Set() }
   for (let i = 0; i < args.length; i++) {

@@ -135,13 +135,13 @@ function work({ input, output, strict, force }: Job): void {
   }
 }
 
-/** Left to itself V8 lets garbage pile up to several times of what is held: most of what a run held is garbage after it. */
+/** V8 by itself lets garbage pile up to several times the live memory: most memory of a run is garbage after it. */
 function collectGarbage(): () => void {
   setFlagsFromString('--expose-gc')
   return runInNewContext('gc') as () => void
 }
 
-/** Follows the reading; what comes after it, merging, takes about as long and is said in words. */
+/** Shows the progress of reading; merging takes about as long afterwards and is a line of text. */
 function createBar() {
   let bar: SingleBar | undefined
   return {

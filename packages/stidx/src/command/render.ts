@@ -117,7 +117,7 @@ function highlight(text: string, isMatch: (word: string) => boolean, { isColoure
   return text.replace(wordPattern(), (word) => (isMatch(word) ? `\u001b[1;33m${word}\u001b[0m` : word))
 }
 
-/** The stretch of a text around its first match; '' where there is none. */
+/** The stretch of a text around its first match; '' without a match. */
 function snippetOf(text: string, isMatch: (word: string) => boolean, width: number): string {
   const read = plain(text.slice(0, 4096)).replace(/\s+/g, ' ').trim()
   for (const { 0: word, index } of read.matchAll(wordPattern())) {

@@ -5,8 +5,8 @@ import { readArguments } from './arguments.ts'
 import { type Environment, indexOf, searchOptionTable } from './run.ts'
 
 /**
- * With the arguments of a search that succeeded. Prints nothing. What is rarer (phrases, filters, mistyped words) is left
- * out: every process pays for each function that is kept, whether it calls it or not.
+ * With the arguments of a search that succeeded. Prints nothing. Phrases, filters and mistyped words are left
+ * out, being rarer: every process pays for each function that is kept, whether it calls it or not.
  */
 export function warmUp(args: readonly string[], env: Environment): void {
   const { values } = readArguments(args, searchOptionTable)

@@ -1,4 +1,4 @@
-/** Parses what was typed as words, phrases, prefixes and filters. Whatever has no other meaning is plain text. */
+/** Parses typed text as words, phrases, prefixes and filters. Everything without another meaning is plain text. */
 
 import { hasSign, wordEnd } from '../analysis/word-end.ts'
 import type { Analyzer, ParsedQuery, TextField } from '../contract.ts'
@@ -102,7 +102,7 @@ function takePlain(parsing: Parsing, text: string, at: number): number {
   return end
 }
 
-/** Takes the last word for a prefix and returns what comes before it. */
+/** Takes the last word for a prefix and returns the text before it. */
 function takePrefix({ query, analyzer }: Parsing, text: string): string {
   const start = lastWordStart(text)
   const last = wordsOf(text.slice(start), analyzer).at(-1)

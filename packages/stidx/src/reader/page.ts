@@ -10,7 +10,7 @@ export class PageWalk {
   #left = 0
   readonly #key = Buffer.alloc(termBytesMax + 1)
   #keyLength = 0
-  /** Of the entry that was reached: bytes of its key that it shares with the one before, and where the others are. */
+  /** At the entry reached: how many bytes its key shares with the one before, and where the rest is. */
   #shared = 0
   #restAt = 0
   #valueAt = 0
@@ -29,7 +29,7 @@ export class PageWalk {
     return true
   }
 
-  /** From the beginning of a page to the first entry not below the key; whether it is equal or above, or there is none. */
+  /** Goes from the beginning of a page to the first entry not below the key: equal to it, above it, or none left. */
   seek(wanted: Buffer): 'equal' | 'above' | 'none' {
     let alike = 0
     while (this.#step()) {
@@ -47,7 +47,7 @@ export class PageWalk {
     return 'none'
   }
 
-  /** Of a page above the leaves: the number of the page below in which the key is, if it is anywhere. */
+  /** In a page above the leaves: the number of the page below that has the key, if any has. */
   childFor(wanted: Buffer): number {
     let child = -1
     let alike = 0

@@ -1,7 +1,7 @@
 /**
  * Reads where in its fields each record of a posting list holds the term. A position is counted in words from the
- * beginning of its field. What is called for each block of postings is called often, so that V8 compiles it early in a
- * process that lives for one search; everything is in one loop there, because most of the time of a phrase is spent in it.
+ * beginning of its field. The function for a block of postings is called often, so that V8 compiles it early in a
+ * process that lives for one search; everything is in one loop there, because most of the time of a phrase goes there.
  */
 
 import { badIndex } from '../fault.ts'
@@ -26,13 +26,13 @@ const fieldCounts = Uint8Array.from({ length: 16 }, (_, bits) =>
   [1, 2, 4, 8].reduce((sum, bit) => sum + (bits & bit ? 1 : 0), 0),
 )
 
-/** Of one block of postings; one list is read at a time. */
+/** The state of one block of postings; one list is read at a time. */
 const starts = new Int32Array(postingsPerBlock * textFields.length + 1)
 const hits = new Int32Array(postingsPerBlock + 1)
 const groupOfHit = new Int32Array(postingsPerBlock + 1)
 
 /**
- * Where a phrase would begin, as far as its words are known: records rise, and places within a record. What is done for
+ * Where a phrase would begin, as far as its words are known: records rise, and places within a record. The code for
  * each posting has no branches where nobody could predict them: those would take most of the time.
  */
 export class PhrasePlaces {

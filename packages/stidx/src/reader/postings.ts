@@ -160,7 +160,7 @@ export function blocksOf(count: number): number {
   return Math.ceil(count / postingsPerBlock)
 }
 
-/** Of a list with more than one block. */
+/** The last record of a block, in a list with more than one block. */
 export function lastOfBlock(bytes: Buffer, block: number): number {
   return bytes.readUInt32LE(block * skipEntryBytes)
 }

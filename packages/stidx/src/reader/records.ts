@@ -61,7 +61,7 @@ function parseHead(text: string): StoredRecord['head'] {
     if (head !== null && typeof head === 'object' && typeof head.id === 'string') return head
   } catch (error) {
     if (error instanceof InexactNumber) throw badIndex(`cannot be read: ${error.message}`)
-    // The checksum held, so whoever wrote it wrote no JSON.
+    // The checksum was right, so the writer of the file wrote no JSON.
   }
   throw damaged()
 }

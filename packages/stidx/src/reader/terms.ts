@@ -7,7 +7,7 @@ import type { Tree } from './tree.ts'
 export interface TermEntry {
   /** Records that hold the term. */
   count: number
-  /** Of the term in a score, in 1/1024; 0 for values of fields. */
+  /** The term's weight in a score, in 1/1024; 0 for values of fields. */
   weight: number
   impactMax: number
   /** The list itself where it is short, else its place and checksum. */
@@ -51,7 +51,7 @@ export function decodeEntry(value: Buffer, isValue: boolean): TermEntry {
   return { ...entry, offset: offset.value, checksum: value.readUInt32LE(offset.end), positionsAt }
 }
 
-/** What follows the list or its place, up to the end of the value. */
+/** Decodes the bytes behind the list or its place, up to the end of the value. */
 function decodePositionsAt(value: Buffer, at: number, isValue: boolean): number | null {
   if (at === value.length) return null
   if (at > value.length || isValue) throw damaged()

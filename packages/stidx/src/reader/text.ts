@@ -2,7 +2,7 @@
 
 import type { TextField } from '../contract.ts'
 
-/** As it was read when the index was built: '' where there is none, `mind_path` where there is no path. */
+/** The text of a field as the build read it: '' where it is missing, `mind_path` in place of a missing path. */
 export function textOf(source: Record<string, unknown>, field: TextField): string {
   const text = stringIn(source, field)
   return text === '' && field === 'path' ? stringIn(source, 'mind_path') : text

@@ -21,7 +21,7 @@ export interface Engine {
 }
 
 export interface LoadedTerm extends PostingList {
-  /** Of the term in a score, in 1/1024. */
+  /** The term's weight in a score, in 1/1024. */
   weight: number
   /** Where its positions are in the section of postings; null where it has none. */
   positionsAt: number | null

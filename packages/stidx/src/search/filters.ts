@@ -14,9 +14,9 @@ import { wordsRecords } from './words.ts'
 export interface Required {
   /** A bit for each record that passes; null where nothing is required. */
   eligible: Uint8Array | null
-  /** What is to be searched in these: the query as it was given, unless something was given up. */
+  /** The query to search in these records: as it was given, unless something was given up. */
   query: ParsedQuery
-  /** Of the first phrase: what is scored already. */
+  /** Scores of the first phrase, which are known already. */
   scored: PhraseScores | null
 }
 

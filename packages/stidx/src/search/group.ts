@@ -41,7 +41,7 @@ export class Group {
     return this.#joined[record]! >> 8
   }
 
-  /** Of this word alone: by falling score, then by rising record. */
+  /** The best records of this word alone: by falling score, then by rising record. */
   best(limit: number, weight: number): Ranked[] {
     const top = new TopRecords(Math.min(limit, this.count))
     for (let start = 0; start < this.count; start += stretch) {

@@ -26,7 +26,7 @@ export interface WeighedList {
 const postingsPerLookUp = 32
 
 /**
- * The best records and how many there are in all; null where adding up all lists is less work. `lifted`: what is added to
+ * The best records and how many there are in all; null where adding up all lists is less work. `lifted` is added to
  * the scores of some records.
  */
 export function rankOneWord(

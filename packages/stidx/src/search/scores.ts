@@ -20,7 +20,7 @@ export class Scores {
   /** Made when they are asked for: most searches need none. */
   readonly #groups: Group[] = []
   #groupsTaken = 0
-  /** Of the list that is scored: where the next block begins, and its last record so far. */
+  /** In the list being scored: where the next block begins, and its last record so far. */
   #at = 0
   #record = -1
 

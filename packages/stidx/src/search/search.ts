@@ -1,4 +1,4 @@
-/** Answers a query: filters first, then words, then the best records and what is shown of them. */
+/** Answers a query: filters first, then words, then the best records with the fields shown. */
 
 import type { ParsedQuery, ScoringName, SearchAnswer, SearchOptions } from '../contract.ts'
 import { valuePrefix, valueSeparator } from '../format.ts'

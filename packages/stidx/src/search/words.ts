@@ -30,7 +30,7 @@ export type ScoredWord = ListedWord | JoinedWord
 
 export interface ResolvedWords {
   words: ScoredWord[]
-  /** What was typed and what was searched in its place. */
+  /** Typed words, and the words searched in their place. */
   corrected: Map<string, string>
 }
 

@@ -11,7 +11,7 @@ import { seededRandom } from './index.ts'
 export interface FuzzReport {
   mutations: number
   refused: number
-  /** Answered as before: what was damaged was not read. */
+  /** Answered as before: the damaged bytes were not read. */
   same: number
   /** Only where checksums were made to fit: something else, but no crash. */
   other: number
