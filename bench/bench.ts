@@ -18,7 +18,7 @@ export interface BenchRow {
   note?: string
 }
 
-/** Name → what was given with it. */
+/** Names of options, with their values. */
 export type BenchOptions = Readonly<Record<string, string | undefined>>
 
 /** An option that a bench cannot take; the message says what it takes. */

@@ -14,7 +14,7 @@ import { type Bench, type BenchRow, median } from './bench.ts'
 import { fillTopic, type KafkaStage, openKafkaStage } from './kafka-stage.ts'
 
 const records = 300_000
-/** Enough that what is fetched ahead at the start (24,000) counts little. */
+/** Enough that the records fetched ahead at the start (24,000) count little. */
 const workedRecords = 120_000
 const rounds = 3
 

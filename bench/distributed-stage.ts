@@ -22,7 +22,7 @@ export interface DistributedEngines {
   qdrantUrl: string
   /** The environment that names these engines. */
   env: Record<string, string>
-  /** Of the servers; Postgres has further processes below it. */
+  /** Ids of the servers' processes; Postgres has further processes below it. */
   pids: { kafka: number[]; registry: number; qdrant: number; postgres: number }
   /** Processes of the `flotilla` command on these engines. */
   processes: Processes

@@ -16,7 +16,7 @@ interface TargetLoad extends Closeable {
   during(work: () => Promise<unknown>): Promise<{ worst: number; repeats: number; events: number }>
 }
 
-/** Every target owns a partition; these among them get events, so that some move whoever joins or leaves. */
+/** Every target owns a partition; every fifth one gets events, so that each join and leave moves some of them. */
 const targets = 64
 const everyTarget = 5
 const everyMs = 200
@@ -70,7 +70,7 @@ export async function openTargetLoad(platform: Platform): Promise<TargetLoad> {
       await sending
       const arrived = ({ sink, sent }: Busy) => sink.firstSuccesses().length >= sent.length
       await eventually('all events have arrived', () => busy.every(arrived), deliveredWithinMs)
-      // What comes twice comes soon.
+      // A duplicate arrives soon.
       await sleep(1_000)
       return {
         worst: Math.max(...busy.flatMap(waits)) / 1_000,

@@ -23,7 +23,7 @@ import { openTargetLoad } from './failover-targets.ts'
 const killedMax = 10
 const readableMax = 8
 const movedMax = 2
-/** After a member came or went: what follows from it is over by then. */
+/** Wait after a member came or went: the group has settled by then. */
 const settleMs = 2_000
 const joinedWithinMs = 60_000
 

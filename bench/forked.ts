@@ -1,4 +1,4 @@
-/** Calls into a process of one's own: what is measured must not share an event loop with what measures. */
+/** Calls into a process of its own: the measured code must not share an event loop with the code that measures. */
 
 import { type ChildProcess, fork } from 'node:child_process'
 

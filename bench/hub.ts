@@ -22,7 +22,7 @@ export const hubBench: Bench = {
   purpose:
     'notes a second compared with a bare route that inserts the same row and outbox row; from POST to found by search',
   async run(report) {
-    // What follows a note would run into the rounds of the floor; it is measured by the second row.
+    // The indexing of notes would run into the rounds of the floor; it is measured by the second row.
     const creating = await onStage(['relational-writer', 'note-indexer'], (stage) => create(stage, report))
     const searching = await onStage(['relational-writer'], (stage) => untilFound(stage, 'embedded'))
     return [creating, ...searching, ...(await onServers(report))]

@@ -157,7 +157,7 @@ async function tradeAll(origin: string, path: string, keys: readonly string[]): 
   return bodies.length / tookS
 }
 
-/** Asks for what is not there. */
+/** Requests a path that does not exist, to open the connection. */
 async function connect(client: Client): Promise<void> {
   const { body } = await client.request({ method: 'GET', path: '/' })
   await body.dump()

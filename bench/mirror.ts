@@ -106,7 +106,7 @@ const metadataColumns: CopyColumn[] = [
   { name: 'payload', type: 'jsonb' },
 ]
 
-/** Values are ready before the clock starts: what is measured is the server and the way to it. */
+/** Values are ready before the clock starts: the server and the way to it are measured. */
 async function copyRate(url: string, all: Point[]): Promise<number> {
   const server = await openPostgres({ url, log, statementTimeoutMs: 600_000 })
   try {

@@ -16,7 +16,7 @@ interface StageAddresses {
   floorUrl: string
   privateKeyFile: string
   agentId: string
-  /** Of an agent with limits. */
+  /** The key of an agent with limits. */
   meteredKeyFile: string
   meteredAgentId: string
 }

@@ -54,7 +54,7 @@ export const pressureBench: Bench = {
 
 interface Worked {
   p95: number
-  /** Of RSS. */
+  /** Greatest RSS. */
   peak: number
 }
 
@@ -87,7 +87,7 @@ function rowsOf(attack: Attack, quiet: Worked, pressed: Worked): BenchRow[] {
   ]
 }
 
-/** Of the services that run here in one process: what every process has counts once. */
+/** The budgets of the services that run here in one process; a budget that every process has counts once. */
 function sumOfBudgets(): number {
   const held = Object.values(heldBytes)
   const names = new Set(held.flatMap((of) => Object.keys(of)))

@@ -26,7 +26,7 @@ export function openOrchestrator(): Promise<NodeServer> {
 
 export interface Gateway {
   url: string
-  /** Of several agents without limits. */
+  /** Keys of several agents without limits. */
   keys: string[]
 }
 

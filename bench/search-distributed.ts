@@ -89,7 +89,7 @@ interface Compared {
   bare: number
   gateway: number
   ratio: number
-  /** Of a search, in ms, with all that it sets off. */
+  /** Processor time of a search, in ms, with all that it sets off. */
   cost: ProcessorTimes
 }
 

@@ -17,7 +17,7 @@ const readyTimeoutMs = 120_000
 const stopTimeoutMs = 60_000
 
 export interface StartedPlatform {
-  /** Of `npm start`; the platform is below it. */
+  /** The process of `npm start`; the platform is below it. */
   pid: number
   /** From the start of npm to the line `ready`. */
   readyMs: number

@@ -16,7 +16,7 @@ export const upsertBench: Bench = {
   async run(report) {
     const rows = await onStage(['relational-writer'], async (stage) => [
       { ...(await compare(stage, 1_000, report)), bar: { min: 0.7 } },
-      // Of 100 points each partition of the log sees eight, a batch of its own.
+      // With 100 points each partition of the log gets eight, a batch of its own.
       { ...(await compare(stage, 100, report)), bar: { min: 0.8 } },
     ])
     const mirrored = await onStage([], (stage) => compare(stage, 1_000, report))

@@ -53,8 +53,8 @@ const handlers = {
     })
   },
   /**
-   * Appends `count` events of about 1 KB for each target; the first of them as it was written. What was delivered
-   * before goes: a courier reads the ids of what lies behind its position back, which would grow with each round.
+   * Appends `count` events of about 1 KB for each target; the first of them as it was written. Older deliveries
+   * are removed: a courier reads the ids behind its position back, which would take longer with each round.
    */
   async fill({ targets, count }: { targets: number; count: number }): Promise<string> {
     const { partitions, parts } = await place(targets)

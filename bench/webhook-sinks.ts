@@ -93,7 +93,7 @@ const handlers = {
     )
     return servers.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   },
-  /** Forgets what came and answers from now on as `next` says. */
+  /** Drops the received events and answers from now on as `next` says. */
   begin(next: Round): void {
     round = next
     states = states.map(newState)

@@ -17,7 +17,7 @@ import {
 } from './webhook-stage.ts'
 
 const sinkCount = 4
-/** Of courier and floor alike. Many short rounds: what one machine does in a second, it may not do in the next. */
+/** For courier and floor alike. Many short rounds, because the speed of one machine changes from second to second. */
 const drainedPerSink = 8_000
 const drainRounds = 13
 const perSecond = 20
@@ -29,7 +29,7 @@ const firingClients = 8
 const failEvery = 10
 /** A targets file is taken up within two seconds. */
 const takenUpMs = 2_500
-/** Of the best of three open relays, measured on two busy cores: in-order deliveries a second and target, ms at 20 a second. */
+/** The best of three open relays on two busy cores: in-order deliveries a second and target, ms at 20 a second. */
 const bestPeer = { perTarget: 153, p50: 10 }
 
 /** p95 from publishing to arrival, as a multiple of that of undici alone: on Kafka, fetching takes most of it. */
@@ -61,7 +61,7 @@ export const webhooksBench: Bench = {
 interface Drained {
   courier: number[]
   floor: number[]
-  /** Of the bare parts on Kafka; empty for the embedded log. */
+  /** Times of the bare parts on Kafka; empty for the embedded log. */
   bare: number[]
   sample: Sample
 }
@@ -260,7 +260,7 @@ async function fired(stage: WebhookStage, report: (text: string) => void): Promi
   const { sinks, platform, driver } = stage
   const url = await platform.call('startRelay', null)
   await sinks.call('begin', well)
-  // The hanging target answers now: what waited for it is not part of what is measured.
+  // The hanging target answers now: its pending events are not part of the measurement.
   const query = Array.from({ length: pacedTargets }, (_, n) => `targets=sink-${n}`).join('&')
   let left = firedCount
   const work = async () => {

@@ -8,7 +8,7 @@ const folder = import.meta.dirname
 const isInstall = /^(ci|install|prune)$/.test(process.env.npm_command ?? '')
 
 const vite = await import('vite').catch((error) => {
-  // npm installs or prunes with `--omit=dev`: what was built before stays.
+  // npm installs or prunes with `--omit=dev`: an earlier build stays.
   if (isInstall) process.exit(0)
   throw error
 })

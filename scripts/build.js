@@ -29,7 +29,7 @@ const parts = [
 ]
 const notSources = new Set(['dist', 'node_modules', 'test', 'bench', 'docs', 'examples'])
 
-/** Of each folder, the hash of the sources that its dist/ was made of. */
+/** For each folder, the hash of the sources that its dist/ was made from. */
 const noteFile = join(root, '.cache/built')
 const built = readNotes()
 
@@ -43,7 +43,7 @@ for (const part of parts) {
     continue
   }
   console.error(`building ${folder}`)
-  // Standard output is left to what comes after it.
+  // Standard output belongs to the command that runs next.
   const { status } = spawnSync(process.execPath, [script], {
     cwd: join(root, folder),
     stdio: ['ignore', 2, 2],
@@ -57,7 +57,7 @@ function report(fault) {
   if (!values.optional) process.exitCode = 1
 }
 
-/** Files by content, so that copies and checkouts of the same count as the same; the lock file for what is bundled. */
+/** Hashes contents, so that copies and checkouts count as the same; the lock file covers bundled packages. */
 function hashOf(folder) {
   const hash = createHash('sha256').update(readFileSync(join(root, 'package-lock.json')))
   for (const file of filesBelow(folder)) hash.update(`\0${file}\0`).update(readFileSync(join(root, file)))

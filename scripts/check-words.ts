@@ -39,7 +39,7 @@ const habits: { name: string; pattern: RegExp; linesMax: number; instead: string
 ]
 const habitual = /\.(ts|tsx|js|cjs|mjs|sql|md)$/
 
-/** Texts of others, data, what is made from schemas that are published, and this list. */
+/** Texts of others, data, files made from published schemas, and this list. */
 const skipped =
   /^(LICENSE|package-lock\.json|test\/data\/|test\/fixtures\/|packages\/stidx\/test\/data\/|scripts\/check-words\.ts|.*\.avsc$|schemas\/published\.json|schemas\/types\.ts|.*openapi.*\.json$)/
 

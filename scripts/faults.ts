@@ -1,5 +1,5 @@
 /**
- * `npm run faults`: a small fleet under steady work while one server after the other fails; prints what came of it, with
+ * `npm run faults`: a small fleet under steady work while one server after the other fails; prints the results, with
  * --save also into docs/faults.md.
  */
 

@@ -41,7 +41,7 @@ export function sizeFaults(file: string, text: string, exceptions: Exceptions = 
   return faults
 }
 
-/** Every function, those inside others included: what is nested counts for the outer one, too. */
+/** Every function, nested ones included: a nested function counts for the outer one, too. */
 function functionsOf(value: unknown): Node[] {
   return outermostFunctions(value).flatMap((node) => [node, ...Object.values(node).flatMap(functionsOf)])
 }

@@ -15,7 +15,7 @@ export interface Addresses {
 
 /** Points that are written by one request. */
 interface Group {
-  /** Of the last request that was acknowledged, and of the last that was sent: 0 is none. */
+  /** Number of the last request that was acknowledged, and of the last that was sent; 0 for none. */
   acknowledged: number
   sent: number
   busy: boolean

@@ -3,7 +3,7 @@
 export interface Heap {
   /** `main`, or the name of a thread. */
   thread: string
-  /** Of live objects. What buffers hold outside of the heap is part of the memory of the process. */
+  /** Bytes of live objects. Buffers outside of the heap are part of the memory of the process. */
   bytes: number
 }
 
@@ -28,7 +28,7 @@ const answerMs = 30_000
 /** Threads report themselves behind the answer that turned it on. */
 const attachMs = 500
 
-/** Of a process that runs with `--inspect=127.0.0.1:0`, which writes this line at its start. */
+/** The inspector's address of a process run with `--inspect=127.0.0.1:0`, which writes this line at its start. */
 export function inspectorUrlOf(output: string): string {
   const url = /Debugger listening on (ws:\S+)/.exec(output)?.[1]
   if (url === undefined) throw new Error('the process does not serve the inspector')

@@ -45,7 +45,7 @@ export interface Load {
   only?: Kind
 }
 
-/** Of one kind in one minute; latencies in ms of the requests that were answered well. */
+/** Requests of one kind in one minute; latencies in ms of the requests that were answered well. */
 interface MinuteOfKind {
   minute: number
   kind: Kind

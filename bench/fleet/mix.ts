@@ -1,6 +1,6 @@
-/** What the fleet of the bench `fleet` is: how many agents, what they ask for, and how often. */
+/** The fleet of the bench `fleet`: how many agents, their requests, and how often they send them. */
 
-/** Of a hundred requests, how many are of each kind. */
+/** How many of a hundred requests are of each kind. */
 export const mix = {
   /** The ten nearest of 5,000 points. */
   search: 50,
@@ -25,7 +25,7 @@ export const kinds = Object.keys(mix) as Kind[]
 export const workerName = 'worker'
 export const lastWords = 'That is all of it.'
 
-/** Of webhooks. Two get every event, one those of tasks that failed. */
+/** The webhook targets. Two get every event, one the events of failed tasks. */
 export const targetNames = ['ledger', 'dashboard', 'alerts'] as const
 
 export const agentCount = 200

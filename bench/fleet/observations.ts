@@ -1,11 +1,11 @@
-/** What is read of a stack every ten seconds while the load runs: memory, processor, and how far groups are behind. */
+/** Samples a stack every ten seconds while the load runs: memory, processor, and how far groups are behind. */
 
 import type { Stack } from './stack.ts'
 
 export interface Observation {
   /** Since the load began. */
   seconds: number
-  /** By the name of what is watched. */
+  /** By the name of the watched part. */
   memory: Record<string, number>
   processor: Record<string, number>
   written: Record<string, number>
@@ -13,7 +13,7 @@ export interface Observation {
   lag: Record<string, number>
   /** Events by webhook target. */
   waiting: Record<string, number>
-  /** Of all collections. */
+  /** Points of all collections. */
   points: number
 }
 

@@ -7,7 +7,7 @@ import { collection, pointsPerGroup } from './mix.ts'
 const readersAtOnce = 8
 const triesMax = 10
 
-/** `lost`: of `checked`, how many are absent or older than what was acknowledged; `first` names one of them. */
+/** `lost`: how many of `checked` are absent or older than the acknowledged value; `first` names one of them. */
 export interface Checked {
   checked: number
   lost: number
@@ -93,7 +93,7 @@ async function lostRun(fleet: Fleet, { agent, id }: { agent: Agent; id: string }
   return { checked: 1, lost: found.includes('"status":"completed"') ? [] : [`${id}: ${found.slice(0, 200)}`] }
 }
 
-/** Of a refusal, too, when it is not over after some tries. */
+/** The text of the answer, or of a refusal that lasts longer than some tries. */
 async function textAt(fleet: Fleet, asked: Parameters<typeof ask>[1]): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {

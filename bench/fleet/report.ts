@@ -42,7 +42,7 @@ function latencyTable({ load }: TrialResult): string[] {
   )
 }
 
-/** Of each kind p50, p95, p99 and max in every minute. */
+/** p50, p95, p99 and max of each kind in every minute. */
 function minuteTable({ load }: TrialResult): string[] {
   const shown = kinds.filter((kind) => load.minutes.some((one) => one.kind === kind))
   const last = Math.max(...load.minutes.map(({ minute }) => minute))
@@ -81,7 +81,7 @@ function lagTable({ observations, end }: TrialResult): string[] {
   return table(head, rows)
 }
 
-/** Of the whole load, with what the processes need at rest. */
+/** The cost of the whole load, and of the processes at rest. */
 function costTable({ begun, settled, end, load }: TrialResult): string[] {
   const { quiet } = end
   const rows = Object.keys(begun.processor)

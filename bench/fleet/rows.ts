@@ -6,11 +6,11 @@ import { behind } from './observations.ts'
 import type { PartEnd, TrialResult } from './trial.ts'
 
 const mb = 1e6
-/** Of an embedded platform: docs/sizing.md. */
+/** Memory for a point of an embedded platform: docs/sizing.md. */
 const bytesOfPoint = 17_000
-/** Of what memory was, at the end. */
+/** Growth of memory by the end, in percent. */
 const growthBar = { max: 5 }
-/** Of all answers; a slow machine may let a time limit pass. */
+/** Share of refused answers, in percent; a slow machine may let a time limit pass. */
 const errorBar = { max: 0.1 }
 /** Records that wait are worked off within this after the load. */
 const quietBar = { max: 60 }

@@ -151,7 +151,7 @@ function watchPlatform(pid: number): Watched[] {
     {
       name: 'processes below the platform',
       memory: () => Math.max(0, residentBytes(pid) - ownResidentBytes(pid)),
-      // Of the platform's own, whose children it counts.
+      // Part of the platform's own figure, which counts its children.
       processor: () => 0,
       written: () => 0,
     },

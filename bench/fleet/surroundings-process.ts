@@ -8,7 +8,7 @@ import type { NodeAgent } from '#services/runs/reference-node/roster.ts'
 import { serveForked, sharedNow } from '../forked.ts'
 import { lastWords, targetNames, workerName } from './mix.ts'
 
-/** Of these sequences the first attempt fails at the first target. */
+/** Every fiftieth sequence fails at its first attempt at the first target. */
 const failEvery = 50
 
 interface Receiver {

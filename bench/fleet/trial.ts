@@ -1,4 +1,4 @@
-/** One load on one stack: opens it, lets the agents work, watches, and checks at the end what was promised. */
+/** One load on one stack: opens it, lets the agents work, samples it, and checks the promises at the end. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Forked, openForked } from '../forked.ts'
@@ -172,7 +172,7 @@ function difference(after: Record<string, number>, before: Record<string, number
   return Object.fromEntries(Object.entries(after).map(([name, count]) => [name, count - (before[name] ?? 0)]))
 }
 
-/** What came is worked off and indexes are merged before memory is read: else moments of work would be compared. */
+/** Waits until all records are worked off and indexes merged: memory would be read at moments of work otherwise. */
 async function readAtRest(stack: Stack, seconds: number): Promise<PartEnd> {
   const seen = await observe(stack, seconds)
   const quiet = await untilQuiet(stack, seconds)

@@ -7,7 +7,7 @@ import { serveForked } from '../forked.ts'
 
 /** What an attack may use. */
 export interface Means {
-  /** Of the interfaces, by their names. */
+  /** Addresses of the interfaces, by their names. */
   urls: Record<string, string>
   /** Gateway keys and ID tokens of viewers. */
   viewers: { key: string; token: string }[]
@@ -46,7 +46,7 @@ const every = (urls: Means['urls']) => [
   urls.vector_url!,
 ]
 
-/** Asks again and again, and reads what comes. */
+/** Sends requests without pause, and reads the answers. */
 async function asking(
   url: string,
   headers: Record<string, string>,

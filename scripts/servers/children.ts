@@ -67,8 +67,8 @@ export function removeAtEnd(folder: string): void {
 }
 
 /**
- * The reaper is a shell that reads what to end from a pipe. The pipe closes when this process ends, however it ends
- * (kill -9 included): then the shell kills what is left and removes the folders.
+ * The reaper is a shell that reads from a pipe which processes to end. The pipe closes when this process ends, however
+ * it ends (kill -9 included): then the shell kills the remaining processes and removes the folders.
  */
 const reaperScript = `
 pids=''; folders=''

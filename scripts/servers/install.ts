@@ -144,12 +144,12 @@ export async function installHadolint(): Promise<string> {
   )
 }
 
-/** The checker of Prometheus's files; null where there is none. */
+/** The checker of Prometheus's files; null where it cannot be installed. */
 export function installPromtool(): Promise<string | null> {
   return installFromDebian('promtool', 'prometheus', join('usr', 'bin', 'promtool'))
 }
 
-/** The web server, to check its configuration; null where there is none. */
+/** The web server, to check its configuration; null where it cannot be installed. */
 export function installNginx(): Promise<string | null> {
   return installFromDebian('nginx', 'nginx', join('usr', 'sbin', 'nginx'))
 }
@@ -164,7 +164,7 @@ async function installFromDebian(tool: string, debian: string, inside: string): 
   const timeoutMs = installTimeoutMs
   const found = await runCommand('sh', ['-c', `command -v ${tool}`], { timeoutMs }).catch(() => '')
   if (found.trim() !== '') return found.trim()
-  // Fetched and unpacked, not installed: nothing of the machine changes but the list of packages, where there is none yet.
+  // Fetched and unpacked, not installed: nothing of the machine changes but the list of packages, when it is missing.
   const fetchPackage = `apt-get download ${debian} || { apt-get update && apt-get download ${debian}; }`
   try {
     const folder = await install(tool, inside, async (cwd) => {

@@ -12,7 +12,7 @@ import { installKafka } from './install.ts'
 export interface KafkaCluster {
   /** `host:port` of every node. */
   brokers: string[]
-  /** Of a secured cluster: where everybody may do everything, without TLS and password. */
+  /** Brokers of a secured cluster without TLS and password, where everybody may do everything. */
   unsecured: string[]
   /** Node ids, from 1. */
   nodes: number[]
@@ -56,7 +56,7 @@ export interface KafkaOptions {
   advertisedPorts?: number[]
   /** Sessions of members and brokers have Kafka's own limits (6 s at least, 9 s), not the short ones of tests. */
   ownLimits?: boolean
-  /** Brokers compile their code fully, as in production: for whoever reads their processor time. */
+  /** Brokers compile their code fully, as in production: for tests that read their processor time. */
   compiled?: boolean
   secured?: KafkaSecurity
 }
@@ -227,7 +227,7 @@ function securedListeners(
         ]
       : []),
     'authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer',
-    // The nodes themselves, and whoever sets the rights.
+    // The nodes themselves, and the process that sets the rights.
     'super.users=User:ANONYMOUS',
   ]
 }

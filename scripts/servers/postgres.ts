@@ -15,7 +15,7 @@ import type { LocalServer } from './registry.ts'
 
 const user = 'postgres'
 /**
- * No power cut is survived, but every kill: what was committed has been given to the system (synchronous_commit stays
+ * No power cut is survived, but every kill: committed data has been given to the system (synchronous_commit stays
  * on).
  */
 const settings = ['fsync=off', 'full_page_writes=off', 'shared_buffers=64MB', 'max_connections=200']

@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path'
 import { freePort, removeAtEnd, startChild, untilReady } from './children.ts'
 import type { LocalServer } from './registry.ts'
 
-/** The executable's full path, or null when there is none on the PATH. */
+/** The executable's full path, or null when it is not on the PATH. */
 export function findQdrant(): string | null {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const file = join(folder || '.', 'qdrant')

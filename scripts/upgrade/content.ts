@@ -22,7 +22,7 @@ export function seededVector(seed: number): number[] {
   return vector
 }
 
-/** What is written first; some of it does not last. */
+/** The points written first; some of them are overwritten or deleted later. */
 export function firstPoints(): FixturePoint[] {
   return [...posts(1), ...knowledge(), ...odd(), ...notes()]
 }

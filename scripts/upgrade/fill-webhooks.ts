@@ -39,7 +39,7 @@ interface Standing {
   lag: number
 }
 
-/** Deletes the agent `gone`, too: the targets hear of it. */
+/** Deletes the agent `gone`, too: the targets get an event. */
 export async function fillWebhooks(stack: RunningStack): Promise<FilledWebhooks> {
   const receiver = await openWebhookSink(answer)
   const nobody = await openWebhookSink()

@@ -1,4 +1,4 @@
-/** Fills a running platform with the content of a fixture, as agents and operators do, and writes down what is in it. */
+/** Fills a running platform with the content of a fixture, as agents and operators do, and records that content. */
 
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -27,7 +27,7 @@ export interface StackManifest {
   keys: { agent_id: string; file: string; in_force: boolean }[]
   /** Ids of operations that were applied. */
   operations: string[]
-  /** Of the hub; absent where the version had none. */
+  /** Notes of the hub; absent where the version had none. */
   notes?: { id: number; subject: string; status: string }[]
   goals?: { id: number; title: string; status: string }[]
   audit_notes: { id: string; payload: { [key: string]: JsonValue } }[]

@@ -21,7 +21,7 @@ function setFilters(filters: URLSearchParams, options?: { replace: boolean }): v
   navigate(`${location.pathname}${searchOf(filters)}`, options)
 }
 
-/** The value of one filter and how to set it; what is empty leaves the address. Changing it adds no step to the history. */
+/** The value of one filter and how to set it; empty values leave the address. A change adds no step to the history. */
 export function useParam(name: string, initial = ''): [string, (value: string) => void] {
   const [filters] = useFilters()
   const set = useCallback(

@@ -1,4 +1,4 @@
-/** Calls of the main API, typed by its description, with the token of whoever is signed in. */
+/** Calls of the main API, typed by its description, with the token of the person who is signed in. */
 
 import createClient, { defaultPathSerializer } from 'openapi-fetch'
 import type { components, paths } from '../schema.d.ts'

@@ -13,7 +13,7 @@ export function linkTo(page: string, id: string | number | null = null, filters:
   return `${path}${searchOf(query)}`
 }
 
-/** The id in the path of an address that `linkTo` made; the empty text where there is none. */
+/** The id in the path of an address that `linkTo` made; the empty text without an id. */
 export function idIn(pathname: string): string {
   const [, , part = ''] = pathname.slice(base.length).split('/')
   return withoutMark(decodedPart(part))
@@ -29,7 +29,7 @@ export function pathPart(text: string): string {
   return encodeURIComponent(text.toWellFormed())
 }
 
-/** What is not encoded, because somebody typed it, is meant as it is. */
+/** A part that cannot be decoded was typed by hand, and is taken as it is. */
 export function decodedPart(part: string): string {
   try {
     return decodeURIComponent(part)
@@ -38,7 +38,7 @@ export function decodedPart(part: string): string {
   }
 }
 
-/** Browsers fold `.` and `..`, encoded or not: they get a mark, and so does whatever looks like one that has it. */
+/** Browsers fold `.` and `..`, encoded or not: they get a mark, and so does an id that looks like a marked one. */
 function withMark(id: string): string {
   return /^~*\.\.?$/.test(id) ? `~${id}` : id
 }

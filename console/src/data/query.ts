@@ -11,7 +11,7 @@ import { asProblem, type Problem } from './problem.ts'
 
 const waitMsMax = 10_000
 
-/** What is refused stays refused. Too many at once, as several pages ask that are opened together, passes in a moment. */
+/** Refusals are final. "Too many at once", as when several pages are opened together, passes in a moment. */
 function isWorthAgain(failures: number, error: unknown): boolean {
   const { status } = asProblem(error)
   if (status === 429) return failures < 5

@@ -59,7 +59,7 @@ function columnsFor(onRevoke: ((key: AgentKey) => void) | null): Column<AgentKey
   return [...columns, { name: 'Action', cell }]
 }
 
-/** Of one agent, or of all. */
+/** The keys of one agent, or of all. */
 export function AgentKeyTable({ agentId }: { agentId?: string }) {
   const query = agentId === undefined ? {} : { agent_id: agentId }
   const keys = useRead(

@@ -6,7 +6,7 @@ import { useRead } from '../data/query.ts'
 
 export type Bars = Omit<Data['WebhookBars']['targets'][number], 'target'>
 
-/** Of all targets, by name; one without an attempt is missing. */
+/** The bars of all targets, by name; a target without an attempt is missing. */
 export function useBars(): ReadonlyMap<string, Bars> | undefined {
   const { data } = useRead(['targets', 'bars'], () => take(api.GET('/api/v1/webhooks/attempts')), 10_000)
   return data && new Map(data.targets.map(({ target, ...bars }) => [target, bars]))

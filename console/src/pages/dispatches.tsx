@@ -146,7 +146,7 @@ function StartDialog({ onClose }: { onClose: () => void }) {
         <TextField
           label="Session"
           name="sessionId"
-          hint="Empty: a new one. What was said in it before is known to the agents."
+          hint="Empty: a new one. The agents know its earlier messages."
           problem={start.error}
         />
       </Form>

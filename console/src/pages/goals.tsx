@@ -1,4 +1,4 @@
-/** The goals of the fleet, and what has become of them. */
+/** The goals of the fleet, and their states. */
 
 import { useMemo, useState } from 'react'
 import { Link } from 'wouter'

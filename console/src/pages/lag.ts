@@ -9,7 +9,7 @@ export function historyOf(group: string, minutes: number): Promise<Data['LagHist
   return take(api.GET('/api/v1/log/groups/{group}/lag', { params }))
 }
 
-/** Of all groups at once, thinned for small pictures. */
+/** The curves of all groups at once, thinned for small pictures. */
 export function useCurves(): Read<Data['LagCurves']> {
   return useRead(['groups', 'curves'], () => take(api.GET('/api/v1/log/lag')), 30_000)
 }

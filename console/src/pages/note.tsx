@@ -16,7 +16,7 @@ const nextOf: Record<Note['status'], readonly Note['status'][]> = {
   archived: ['active'],
 }
 
-/** Of a thread, the oldest. */
+/** The oldest notes of a thread are shown. */
 const notesShown = 100
 
 export default function NotePage() {

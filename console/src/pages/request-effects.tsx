@@ -1,4 +1,4 @@
-/** What came of a request that is followed: points, notes, runs that ended, deliveries that were answered. */
+/** The effects of a traced request: points, notes, runs that ended, deliveries that were answered. */
 
 import { Link } from 'wouter'
 import type { Data } from '../data/api.ts'

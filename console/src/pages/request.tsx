@@ -1,4 +1,4 @@
-/** One id, followed: HTTP, the log, its readers, and what came of it. */
+/** One id, traced: HTTP, the log, its readers, and the effects. */
 
 import { type FormEvent, useId } from 'react'
 import { Link, useLocation } from 'wouter'

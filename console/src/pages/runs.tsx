@@ -169,7 +169,7 @@ function StartDialog({ onClose }: { onClose: () => void }) {
         <TextField
           label="Session"
           name="sessionId"
-          hint="Empty: a new one. What was said in it before is known to the agent."
+          hint="Empty: a new one. The agent knows its earlier messages."
           problem={start.error}
         />
       </Form>

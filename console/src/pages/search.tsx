@@ -1,4 +1,4 @@
-/** The collections of vector memory, and what is found in them by a text. */
+/** The collections of vector memory, and a search in them by a text. */
 
 import { type FormEvent, useId } from 'react'
 import { Link } from 'wouter'

@@ -1,4 +1,4 @@
-/** One webhook target: what waits for it, and its newest attempts. */
+/** One webhook target: its pending events, and its newest attempts. */
 
 import { Link } from 'wouter'
 import { useParam, usePathId } from '../data/address.ts'

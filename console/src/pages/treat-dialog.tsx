@@ -15,7 +15,7 @@ const texts: Record<Verb, { title: string; done: string; about: string }> = {
   replay: {
     title: 'Replay dead letters',
     done: 'replayed',
-    about: 'They are put into their topics again, behind what came later.',
+    about: 'They are put into their topics again, behind newer records.',
   },
   discard: { title: 'Discard dead letters', done: 'discarded', about: 'They are removed for good.' },
 }

@@ -1,4 +1,4 @@
-/** The page of whoever is not signed in. */
+/** The page for signing in. */
 
 import { useEffect, useState } from 'react'
 import { asProblem, type Problem, problemOf } from '../data/problem.ts'

@@ -1,4 +1,4 @@
-/** What is shown instead of a page that cannot be drawn: a fault in one page takes the others with it otherwise. */
+/** Shows a fault in place of a page that cannot be drawn; without it one page would take the others with it. */
 
 import { Component, type ReactNode } from 'react'
 import { Link } from 'wouter'
@@ -13,7 +13,7 @@ interface BoundaryProps {
 }
 
 interface BoundaryState {
-  /** What was thrown may be anything. */
+  /** Anything can be thrown. */
   fault: { error: unknown } | null
 }
 

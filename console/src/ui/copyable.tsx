@@ -2,7 +2,7 @@
 
 import { useState } from 'react'
 
-/** `shown`: only so many characters, the rest is in the tooltip and in what is copied. */
+/** `shown`: only so many characters; the tooltip and the copy hold the whole text. */
 export function Copyable({ text, shown }: { text: string; shown?: number }) {
   const short = shown !== undefined && text.length > shown ? `${text.slice(0, shown)}…` : text
   return (

@@ -5,7 +5,7 @@ import { type ReactNode, useEffect, useId, useRef } from 'react'
 interface DialogProps {
   title: string
   onClose: () => void
-  /** False: only its own buttons close it, for what is shown once. */
+  /** False: only its own buttons close it, for a secret that is shown once. */
   closable?: boolean
   children: ReactNode
 }

@@ -69,7 +69,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   )
 }
 
-/** False at first: what comes at once should not flicker. */
+/** False at first, so that fast answers do not flicker. */
 function useLate(waiting: boolean): boolean {
   const [isLate, setLate] = useState(false)
   useEffect(() => {

@@ -24,7 +24,7 @@ interface TableProps<Row> {
   keyOf: (row: Row) => string
   /** The text that the filter looks into; without it there is no filter. */
   textOf?: (row: Row) => string
-  /** What is shown when there are no rows at all. */
+  /** Shown when there are no rows at all. */
   empty: ReactNode
   /** The rows that are chosen, by their keys. */
   chosen?: ReadonlySet<string>
@@ -202,7 +202,7 @@ function arranged<Row>(
   return [...found].sort((a, b) => sign * compare(by(a), by(b)))
 }
 
-/** What is not there comes first. */
+/** Missing values come first. */
 function compare(a: string | number | null, b: string | number | null): number {
   if (a === b) return 0
   if (a === null || b === null) return a === null ? -1 : 1
