@@ -79,7 +79,7 @@ test('a page that cannot be drawn says so, and leads on; the others stay', async
   await page.getByRole('row', { name: /scout/ }).waitFor()
 })
 
-test('what comes late, fails, or was read a while ago says so, without a serious fault', async () => {
+test('the pages mark late, failed and old data, without a serious fault', async () => {
   const page = await platform.signedIn('admin', { colorScheme: 'dark' })
   await page.clock.install()
   const faults: Record<string, unknown> = {}

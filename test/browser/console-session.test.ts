@@ -95,7 +95,7 @@ test('signing out ends the session', async () => {
   await page.getByLabel('E-mail').waitFor()
 })
 
-test('the page and its files have their headers; what is not there is 404', async () => {
+test('the page and its files have their headers; a missing file is 404', async () => {
   const page = await fetch(`${platform.consoleUrl}agents/scout`)
   expect(page.status).toBe(200)
   expect(page.headers.get('content-security-policy')).toContain("require-trusted-types-for 'script'")

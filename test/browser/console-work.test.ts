@@ -154,7 +154,7 @@ test('dead letters: one is replayed, the others discarded by filter, each after 
   await page.getByText('None is meant by the filter').waitFor()
 })
 
-test('a dry run says what is superseded: of two records of a key the first', async () => {
+test('a dry run names superseded records: the first of two with one key', async () => {
   const key = Buffer.from('note/999999')
   const bad = { key, value: Buffer.from('bad') }
   await platform.platform.engines.eventLog.append('hub.records', partitionOf(key, 12), [bad, bad])
@@ -302,7 +302,7 @@ test('a tail goes on without a gap when its connection is cut', async () => {
   }
   const entries = page.getByRole('list', { name: 'Records, the newest first' }).locator('> li')
   await eventually('all are there', async () => (await entries.count()) >= 30, 90_000)
-  // What is out of sight has no inner text.
+  // Entries out of sight have no inner text.
   const texts = await entries.allTextContents()
   const numbers = texts.map((text) => Number(/tailed (\d+) of all/.exec(text)?.[1])).sort((a, b) => a - b)
   expect(numbers).toEqual(Array.from({ length: 30 }, (_, at) => at + 1))

@@ -41,7 +41,7 @@ const atEnd = (kill: () => Promise<void>) => void ends.push(kill)
 // The tests share one platform and its backup: each goes on where the one before it ended.
 let sink: WebhookSink
 let platform: LivePlatform
-/** What was acknowledged before the backup began. */
+/** The writes acknowledged before the backup began. */
 let before: Written
 
 beforeAll(async () => {
@@ -96,7 +96,7 @@ describe('a backup of a running platform', { timeout: 240_000 }, () => {
     await eventually('it has begun', () => readdirSync(backups).some((name) => name.endsWith('.partial')))
     killed.child.kill('SIGKILL')
     await killed.finished
-    // Usually there is none; on a machine that stalls here it may be whole by now.
+    // Usually the file is missing; on a machine that stalls here it may be whole by now.
     if (existsSync(second)) {
       expect((await command(home, 'restore', second, '--check')).code).toBe(0)
       rmSync(second)

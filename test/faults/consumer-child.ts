@@ -21,7 +21,7 @@ export const partitions = 3
 
 export const ledgerOf = (directory: string) => join(directory, 'ledger')
 
-/** Written before the next step: what is in the ledger happened before the kill. */
+/** Written before the next step: everything in the ledger happened before the kill. */
 function ledgerWriter(directory: string) {
   return (what: Noted['what'], messages: { partition: number; offset: number }[]): void => {
     const lines = messages.map(({ partition, offset }) => `${what} ${partition}/${offset}\n`)

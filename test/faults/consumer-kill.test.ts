@@ -1,4 +1,4 @@
-/** Consumers under kill -9: nothing is lost, next to nothing but what was in flight is repeated, and a deadly record is parked. */
+/** Consumers under kill -9: nothing is lost, few records are repeated but those in flight, a deadly one is parked. */
 
 import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -82,7 +82,7 @@ describe('kill -9 in mid-work', () => {
     ['batch', batchRecords * (1 + 10) * partitions],
     ['lanes', concurrency * (1 + 14) * partitions],
   ])(
-    'in %s mode loses nothing and repeats only what was in flight or not committed for 20 ms',
+    'in %s mode loses nothing and repeats only records in flight or not committed for 20 ms',
     async (mode, repeatsMax) => {
       const records = 2_000
       const directory = await prepare(records, 40)

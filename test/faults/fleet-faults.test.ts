@@ -33,7 +33,7 @@ afterAll(() => fleet?.close())
 
 test.each(chosen)('$name', { timeout: 300_000 }, async (fault) => {
   if (fault.needs && !fault.needs(fleet)) {
-    // CI installs what is needed.
+    // CI installs everything that the faults need.
     expect(process.env.CI).toBeUndefined()
     return
   }

@@ -73,7 +73,7 @@ test.skipIf(volume === null)(
     await eventually('it is applied', applied, 60_000)
     expect(await points.check(client)).toEqual([])
     expect(platform.child.exitCode).toBeNull()
-    // What was acknowledged is there after a start as well.
+    // Acknowledged points are there after a start as well.
     platform.child.kill('SIGKILL')
     await platform.finished
     const again = await processes.start([], {

@@ -118,7 +118,7 @@ export function describeLogWithoutLeaders(stack: AwayStack): void {
       )
       await stack.killKafka(node)
       await append(10)
-      await eventually('what came meanwhile is heard', allHeard(20), patienceMs)
+      await eventually('the records of the meantime arrive', allHeard(20), patienceMs)
       await eventually('a commit', async () => (await consumer.commit(0, 20, '')) === 'committed', patienceMs)
       await stack.startKafka(node)
       await append(1)

@@ -1,4 +1,4 @@
-/** Members come and go under load: what the group commits never runs ahead of what was read, late commits are fenced. */
+/** Members come and go under load: the group never commits records that were not read, late commits are fenced. */
 
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
@@ -23,7 +23,7 @@ interface Ledger {
 }
 
 /**
- * Reads a partition in batches, works on each for a while, then commits: often too late. What was begun before a
+ * Reads a partition in batches, works on each for a while, then commits: often too late. Work begun before a
  * partition was lost is dropped when it comes back, where it is read again from its committed position.
  */
 async function joinSlow(name: string, topic: string, group: string, ledger: Ledger) {

@@ -167,7 +167,7 @@ describe('a fetch that waits', () => {
     )
   }, 240_000)
 
-  test('readers that are quiet share their requests, and each reads what comes at once and once', async () => {
+  test('readers that are quiet share their requests, and each reads new records at once and once', async () => {
     const { name, log, member, append } = await openIdleMember()
     const topics = [name]
     const tails = await Promise.all([openTail(log, name, 'beginning'), openTail(log, name, 'end')])
@@ -236,7 +236,7 @@ describe('a fetch that waits', () => {
     )
   }, 240_000)
 
-  test('a member without work sends few requests, and reads what comes at once', async () => {
+  test('a member without work sends few requests, and reads new records at once', async () => {
     const { member, append } = await openIdleMember()
     await untilFewRequests(5)
     await expectAtOnce(

@@ -21,7 +21,7 @@ const running = await startPlatform({
   control: () => async () => null,
 })
 const { publisher, engines } = running.platform
-// What is killed is a writer at work, not one that opens its tables.
+// The kill must hit a writer at work, not one that opens its tables.
 while ((await engines.mirror.liveGeneration()) === 0) await sleep(20)
 for (let n = Number(process.argv[3]); ; n += batch) {
   const numbers = Array.from({ length: batch }, (_, i) => n + i)

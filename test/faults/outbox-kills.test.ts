@@ -1,6 +1,6 @@
 /**
- * The outbox-publisher is killed at each step of a batch. Whoever comes next publishes what is left: nothing is missing,
- * every note and goal has its versions in order, and its last record is its row.
+ * The outbox-publisher is killed at each step of a batch. The next one publishes the remaining rows: nothing is
+ * missing, every note and goal has its versions in order, and its last record is its row.
  */
 
 import { fork } from 'node:child_process'

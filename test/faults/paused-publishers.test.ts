@@ -147,7 +147,7 @@ test('an audit-writer that was paused in a send puts no beginning behind an end'
   paused.child.kill('SIGCONT')
   expect(await paused.outcome).toBe('fenced')
   expect(await statuses()).toEqual(['active', 'resolved'])
-  // Whoever has the partition now goes on, though the one that was paused asked for the name once more.
+  // The new owner of the partition goes on, though the one that was paused asked for the name once more.
   await add(ended(2))
   await eventually('a further note', async () => (await committed()) === 3, takeoverMsMax)
   expect((await statuses()).at(-1)).toBe('resolved')
@@ -196,7 +196,7 @@ test('a note-indexer that was paused in a send puts no older version of a note b
   paused.child.kill('SIGCONT')
   expect(await paused.outcome).toBe('fenced')
   expect(await titles()).toEqual(['version 1', 'version 2'])
-  // What comes again, as after a kill of the outbox-publisher, is older than the row by then.
+  // A repeated record, as after a kill of the outbox-publisher, is older than the row by then.
   await relational.query('update platform.notes set version = 3')
   await add(1)
   await add(3)

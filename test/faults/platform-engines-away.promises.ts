@@ -81,7 +81,7 @@ export function describePlatformWithoutEngines(stack: AwayStack): void {
     test('Postgres is away: held keys go on, handshakes are asked to come again', async () => {
       await goesOn()
       postgres.cut()
-      // A held key counts while the gateway hears of changed agents; on a busy machine it is deaf for a moment.
+      // A held key counts while the gateway receives changes of agents; on a busy machine it loses them for a moment.
       for (let n = 0; n < 5; n++) {
         await untilFound()
         await eventually('an upsert is accepted', async () => (await upsert()).status === 202, patienceMs)
@@ -95,7 +95,7 @@ export function describePlatformWithoutEngines(stack: AwayStack): void {
       await goesOn()
     }, 240_000)
 
-    test('the registry is away: what is known of schemas is enough', async () => {
+    test('the registry is away: cached schemas are enough', async () => {
       registry.cut()
       await untilApplied()
       await untilFound()

@@ -38,7 +38,7 @@ export function describePlatformWithoutLeaders(stack: AwayStack): void {
 
     test('each broker dies once under load, and nothing that was accepted is lost or stays undone', async () => {
       tries += 1
-      // Of a first try, none in general.
+      // Points of a first try, usually none.
       const there = await client.count('posts')
       const exact = stack.servers.qdrant === null
       const writers = ['w1', 'w2', 'w3', 'w4'].map((name) =>

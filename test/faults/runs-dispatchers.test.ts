@@ -1,6 +1,6 @@
 /**
- * Dispatchers that are killed or paused in the middle of runs: another one goes on, nothing is shown twice, nothing of the
- * one before after the next began, and AXON hears of every run once.
+ * Dispatchers that are killed or paused in the middle of runs: another one goes on, nothing is shown twice, nothing
+ * of the one before after the next began, and AXON gets one report of every run.
  */
 
 import { beforeEach, expect, test } from 'vitest'

@@ -1,6 +1,6 @@
 /**
- * The run-dispatcher as a process of its own, on Kafka and Postgres, when it is stopped: it claims nothing more and finishes
- * what runs; what is left after DRAIN_S ends or waits for the next one.
+ * The run-dispatcher as a process of its own, on Kafka and Postgres, when it is stopped: it claims nothing more and
+ * finishes running runs; those left after DRAIN_S end or wait for the next dispatcher.
  */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -126,7 +126,7 @@ test('all of it is killed and started again: searches and writes go on by themse
   away = true
   await postgres.kill9()
   await eventually('searches fail', () => failedOf(searching.answers).length > 20, 60_000)
-  // What was accepted meanwhile is in the log, and waits there for its table.
+  // Points accepted meanwhile are in the log, and wait there for their table.
   const accepted = await Promise.all(
     Array.from({ length: 10 }, (_, n) => {
       const point = { id: `later-${n}`, vector: axisVector(1_000 + n), payload: { n } }

@@ -106,7 +106,7 @@ test('its late write changes nothing that is newer', { timeout: 180_000 }, async
     ['b', null],
     ['c', { v: 1 }],
   ])
-  // Until then it may repeat a call that took long, or read what is written below together with this.
+  // Until then it may repeat a call that took long, or read the writes below together with this one.
   await pausing
   const before = calls.length
   await startWriter('follows', args)

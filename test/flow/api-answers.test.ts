@@ -35,7 +35,7 @@ function send(call: DescribedCall): Promise<Response> {
   })
 }
 
-/** Of a stream its beginning, after which it is cut. */
+/** The body; only the beginning of a stream, which is then cut. */
 async function textOf(answer: Response): Promise<string> {
   if (!answer.headers.get('content-type')?.startsWith('text/event-stream')) return answer.text()
   const reader = answer.body!.getReader()
@@ -64,7 +64,7 @@ test('every answer fits its schema, and its headers are described', { timeout: 1
   const faults: string[] = []
   for (const call of calls) {
     const { document, ajv } = checks.get(call.service)!
-    const answer = await eventually('what was accepted is there', async () => {
+    const answer = await eventually('the accepted record is there', async () => {
       const one = await send(call)
       return one.status === 404 && call.status === 200 ? null : one
     })

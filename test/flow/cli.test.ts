@@ -194,7 +194,7 @@ describe('flotilla with a running platform', () => {
     expect((await watching.finished).code).toBe(0)
   }, 300_000)
 
-  it('fires webhooks, shows the status of their targets, and replays what was given up', async () => {
+  it('fires webhooks, shows the status of their targets, and replays dead letters', async () => {
     let well = false
     const sink = await openWebhookSink(({ sequence }) => ({ status: well || sequence !== 1 ? 204 : 422 }))
     onTestFinished(() => sink.close())

@@ -248,7 +248,7 @@ describe('batch mode', () => {
     })
   })
 
-  test('what has to succeed is repeated until it does: dead letter, onParked, beforeCommit, commit', async () => {
+  test('dead letter, onParked, beforeCommit and commit are repeated until they succeed', async () => {
     const { log, harness, committed } = await started()
     const order: string[] = []
     let parkFaults = 2

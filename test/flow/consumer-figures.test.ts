@@ -1,4 +1,4 @@
-/** What a scrape shows of what waits: how much, how old the oldest is, and what is done beyond it. */
+/** Metrics of pending records: how many, how old the oldest is, and how many are settled beyond it. */
 
 import { expect, test } from 'vitest'
 import { done, type Hold, keepTrying, type Outcome, unavailable } from '#lib/outcome.ts'
@@ -21,7 +21,7 @@ async function figuresOf({ metrics, topic }: Harness) {
   }
 }
 
-test('lanes: the head that waits has an age, and what is settled behind it is counted apart', async () => {
+test('lanes: the head that waits has an age, and records settled behind it are counted apart', async () => {
   const log = createMemoryLog()
   const harness = await createHarness(log)
   let open = false

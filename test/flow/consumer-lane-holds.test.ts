@@ -1,4 +1,4 @@
-/** Lane mode: heads that wait for as long as their handler says, what a restart knows of them, and of what came before. */
+/** Lane mode: heads held for as long as their handler says, and the history that a restart restores. */
 
 import { describe, expect, test } from 'vitest'
 import { done, type Hold, keepTrying, type Outcome, park, postpone } from '#lib/outcome.ts'
@@ -41,7 +41,7 @@ describe('a head that is held', () => {
     expect((await harness.deadLetters()).size).toBe(0)
   })
 
-  test('keeps its attempts and what was spent of them over a restart', async () => {
+  test('keeps its attempts and used retries over a restart', async () => {
     const { log, harness } = await started()
     const first = await harness.startLanes({
       handle: async (_, { attempt }): Promise<Outcome | Hold> =>
@@ -114,7 +114,7 @@ describe('a head that is held', () => {
 })
 
 describe('a member that gains a partition', () => {
-  test('shows its handler what was settled before, in order, and no second copies', async () => {
+  test('shows its handler the records settled before, in order, and no second copies', async () => {
     const { log, harness } = await started()
     const options = {
       concurrency: 4,

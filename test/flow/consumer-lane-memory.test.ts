@@ -43,13 +43,13 @@ test('a backlog is read once, of one lane as of many', async () => {
   expect(await delivered({ lanes: 20 })).toBe(total)
 })
 
-test('a record that waits keeps nothing alive of what was read with it', async () => {
+test('a record that waits keeps alive no record that was read with it', async () => {
   // 300 deliveries, each among 150 KB of other writes: as views of these they would keep 40 MB.
   const given = { mode: 'lanes', deliveries: 300, amongOthers: 300, buffersMbMax: 10 } as const
   await expectNothingPinned({ ...given, where: temporaryFolder() })
 })
 
-test('what is remembered of event ids is counted for each partition that is owned, and given back with it', async () => {
+test('memory for event ids is counted for each owned partition, and given back with it', async () => {
   const log = createMemoryLog()
   const harness = await createHarness(log, { partitions: 64 })
   await harness.startLanes({ handle: async () => done })

@@ -1,4 +1,4 @@
-/** Lane mode: what waits in one lane holds up nothing else, and nothing done is done again. */
+/** Lane mode: a waiting lane holds up no other, and finished work is never repeated. */
 
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { done, park, retry } from '#lib/outcome.ts'
@@ -67,7 +67,7 @@ describe('lane mode', () => {
     await eventually('the window is used up', () => others === inWindow)
     await eventually('the other partition is through', () => lastCommit(log, 1).offset === many.length)
     expect(elsewhere).toBe(many.length)
-    await eventually('what is done is noted', () => lastSaved(log).settled.size === inWindow)
+    await eventually('settled records are saved', () => lastSaved(log).settled.size === inWindow)
     stuck.resolve()
     await eventually('all are committed', () => lastCommit(log, 0).offset === many.length)
     expect(others).toBe(many.filter((key) => key !== 'slow').length)
@@ -100,7 +100,7 @@ describe('lane mode', () => {
     ])
   })
 
-  test('a restart neither repeats what is done nor forgets how often a record was tried', async () => {
+  test('a restart neither repeats settled records nor forgets attempts', async () => {
     const { log, harness } = await started()
     const calls: string[] = []
     const consumer = await harness.startLanes({

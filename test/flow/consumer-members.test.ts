@@ -55,7 +55,7 @@ describe('a record that ends the process', () => {
     expect(letters[0]!.reason).toContain('ended the process 4 times')
   })
 
-  test('in a lane, too: one lane at a time until what was in flight has proved itself', async () => {
+  test('in a lane, too: one lane at a time until the records in flight have proved themselves', async () => {
     const { log, harness } = await started()
     await harness.add(
       0,

@@ -219,7 +219,7 @@ describe('a gained partition', () => {
     expect(asked).toEqual(Array(2).fill([{ partition: 0, committed: null }]))
   })
 
-  /** A group that committed offset 5 of a compacted topic 26 days ago, and what came then. */
+  /** A group that committed offset 5 of a compacted topic 26 days ago, and later records. */
   async function longAgo(handedOver?: number) {
     const { log, harness } = await started('compact')
     const seen: number[] = []

@@ -56,7 +56,7 @@ export function describeCourier(
     await closed()
   })
 
-  /** Of a target that is there from the start. */
+  /** The sink of a target that exists from the start. */
   function sinkOf(name: string, answer: WebhookSink['answer'] = () => ({})): WebhookSink {
     const sink = sinks.get(name)!
     sink.answer = answer
@@ -259,7 +259,7 @@ export function describeCourier(
       expect(await lettersOf('restarted')).toEqual([])
     })
 
-    test('sends what waits to a new address at once; a removed target waits, and is given up after its time', async () => {
+    test('sends pending events to a new address; those of a removed target wait, and expire', async () => {
       const old = sinkOf('moving', () => ({ status: 503 }))
       const sequences = await world.fire('moving', many(3))
       await eventually('it waits', () => old.received.length >= 2, patienceMs)

@@ -104,8 +104,8 @@ test('health says which engine is away, without hanging on it', async () => {
   await eventually('a passing probe', passes)
 })
 
-// No writer runs with this gateway: what is accepted stays unapplied.
-test('what is not applied in ten seconds is 202 for a writer that waits and 503 for a reader', async () => {
+// No writer runs with this gateway: accepted writes stay unapplied.
+test('a write not applied in ten seconds is 202 for a writer that waits and 503 for a reader', async () => {
   const accepted = await upsert()
   const id = accepted.json.operation_id as string
   const begun = performance.now()

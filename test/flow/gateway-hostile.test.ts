@@ -27,7 +27,7 @@ const upsertText = (point: string) =>
 const pathsOf = (json: Record<string, unknown>) =>
   (json.errors as { path: string }[]).map((error) => error.path)
 
-/** What was refused must be nowhere in the log: `almemsha` is written by no test of this file. */
+/** Refused points must be nowhere in the log: `almemsha` is written by no test of this file. */
 afterAll(async () => {
   const records = await recordsOf(gateway.platform, vectorsCommands)
   expect(records.filter((record) => record.key.startsWith('almemsha/'))).toEqual([])

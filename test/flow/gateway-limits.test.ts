@@ -49,7 +49,7 @@ const endedOperations = (agent: Known) =>
   })
 const waiting = (seconds: unknown) => new Promise((resolve) => setTimeout(resolve, Number(seconds) * 1_000))
 
-test('every metered answer names the policy and what is left; the others do not', async () => {
+test('every metered answer names the policy and the remaining quota; the others do not', async () => {
   const agent = await known({ agentId: 'counted', quota: 20 })
   const body = { collection: 'posts', vector: axisVector(1) }
   const metered = [

@@ -60,7 +60,7 @@ test('limit is 10 by default', async () => {
   expect([found.results.length, found.records_scanned]).toEqual([10, 12])
 })
 
-test('wait=true answers 200 applied, and what is written then is there', async () => {
+test('wait=true answers 200 applied, and the point is there by then', async () => {
   const written = await bare('/v1/vectors/upsert?wait=true', {
     body: { collection: 'posts', points: [{ id: 'w1', vector: axisVector(3), payload: {} }] },
   })

@@ -16,7 +16,7 @@ import { rawConnection } from '../support/raw-http.ts'
 interface Interface {
   /** Path of its description, from which the requests are made. */
   description: string
-  /** Of a caller that may do everything; `n` counts the requests. */
+  /** Headers of a caller that may do everything; `n` counts the requests. */
   headers?(n: number): Record<string, string>
   /** Parts of its addresses that are there. */
   known?: Record<string, string>
@@ -138,7 +138,7 @@ test.each(Object.keys(interfaces))(
   },
 )
 
-/** What is wrong with the answer; undefined when it is a success or a problem document that says nothing of our insides. */
+/** The fault of an answer; undefined for a success, or a problem document that says nothing of our insides. */
 async function faultOf(
   url: string,
   request: HostileRequest,

@@ -44,7 +44,7 @@ test('an operator writes a note, replies to it in the name of an agent, and read
   expect(thread.map(({ id }: { id: number }) => id)).toEqual([note.id, reply.id, again.id])
   const { notes } = await operate('notes list', { author: 'whale', limit: 5 })
   expect(notes).toEqual([reply])
-  // The hub shows the same, and the agent may change what was written in its name.
+  // The hub shows the same, and the agent may change notes written in its name.
   const key = await hub.keyFor('viewer')
   expect((await hub.call('GET', `/fleet_notes/${reply.id}`, { key })).json).toEqual(reply)
 })

@@ -49,7 +49,7 @@ test('a change comes as a list would show it, each kind on its own stream', asyn
 })
 
 describe('after a cut', () => {
-  test('the stream goes on behind the last event, with what came meanwhile and what comes', async () => {
+  test('the stream goes on behind the last event, with the missed events and new ones', async () => {
     const first = await follow('/fleet_notes/events')
     await begun(first)
     await note({ subject: 'before' })
@@ -85,7 +85,7 @@ describe('after a cut', () => {
     }
   })
 
-  test('what is no id is refused', async () => {
+  test('an invalid id is refused', async () => {
     for (const id of ['x y', '1.', '-1.2', 'ZZ', 'a'.repeat(9_000)]) {
       const headers = { 'last-event-id': id }
       const answer = await bareCall(hub.hubUrl, '/fleet_notes/events', { key, headers })

@@ -1,4 +1,4 @@
-/** Goals over HTTP: what is answered and what is refused. */
+/** Goals over HTTP: answers and refusals. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer } from '../support/gateway-call.ts'

@@ -1,4 +1,4 @@
-/** Notes over HTTP: who may what, what is answered, threads, pages, versions, repeats and hostile texts. */
+/** Notes over HTTP: permissions, answers, threads, pages, versions, repeats and hostile texts. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Answer, call as bareCall } from '../support/gateway-call.ts'
@@ -193,7 +193,7 @@ describe('versions', () => {
   })
 })
 
-test('what is not there is not found', async () => {
+test('an absent note is not found', async () => {
   for (const id of ['999999999', '0', 'x', '1e3', '99999999999999999999', '%00', '-1']) {
     expect([id, ...codes(await get(`/fleet_notes/${id}`))]).toEqual([id, 404, 'not_found'])
     expect(codes(await patch(id, {}))).toEqual([404, 'not_found'])

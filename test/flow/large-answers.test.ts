@@ -83,7 +83,7 @@ test('a limit ends a scroll as well', async () => {
   expect([(json.points as object[]).length, json.next_offset]).toEqual([50, idOf(50)])
 })
 
-test('a search answers whole, in its order, with what was asked for', async () => {
+test('a search answers whole, in its order, with the fields asked for', async () => {
   for (const given of [
     {},
     { with_vector: true },

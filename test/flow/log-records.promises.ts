@@ -1,6 +1,6 @@
 /**
  * What copies of the log promise on every engine: the client, the example program and the sinks lose nothing and repeat
- * nothing, whoever is killed, while an index is rebuilt and after `topics grow`.
+ * nothing, whichever process is killed, while an index is rebuilt and after `topics grow`.
  */
 
 import { readdirSync, readFileSync } from 'node:fs'

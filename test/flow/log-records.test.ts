@@ -106,7 +106,7 @@ test('a page that waits gets the record that comes; without one it is empty, and
   expect(await page(`?from=${end}&wait=1`)).toEqual({ records: [], next: end })
 })
 
-test('what is no position, or no number in its bounds, is refused with the field', async () => {
+test('an invalid position, or a number out of bounds, is refused with the field', async () => {
   for (const query of [
     '?from=x',
     '?from=0:1,0:2',
@@ -228,7 +228,7 @@ test('a stream that cannot begin is a problem document, and streams and waiting 
   await eventually('places are free again', async () => (await refusal('', token)).status === 200)
 })
 
-test('the client reads what is there, follows on behind a position, and ends with its signal', async () => {
+test('the client reads present records, follows on behind a position, and ends with its signal', async () => {
   const { key } = await api.issueKey('records-client', { access: 'viewer' })
   const client = createMainApi({ baseUrl: api.baseUrl, agentKey: key })
   onTestFinished(() => client.close())

@@ -45,7 +45,7 @@ function recordOf({ id }: ListedAction) {
 }
 
 describe('a change over HTTP', () => {
-  test('leaves what was and what is, and never a secret', async () => {
+  test('records the old and the new state, and never a secret', async () => {
     const made = await change('POST', '/agents', { agent_id: 'kept', role: 'a' })
     expect(made.actions).toMatchObject([
       {

@@ -180,7 +180,7 @@ test('gateway keys are for other interfaces', async () => {
   expect((await me()).headers.get('www-authenticate')).toBe('Bearer')
 })
 
-test('answers say what is left of the limits that the interfaces share; there is no day here', async () => {
+test('answers carry the rest of the limits that the interfaces share; there is no day here', async () => {
   const token = await api.idTokenOf('limited', { tier: 'agent', burst: 3 })
   const { headers } = await me(token)
   expect(headers.get('ratelimit-policy')).toBe('"second";q=3;w=1, "concurrent";q=5;qu="concurrent-requests"')

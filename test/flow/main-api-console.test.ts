@@ -1,4 +1,4 @@
-/** What the console asks of the main API about what is going on: ids that are followed, lag in time, targets, dispatches. */
+/** The console's live views at the main API: traced ids, lag in time, targets, dispatches. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -29,7 +29,7 @@ async function as(access: Access, method: string, path: string, given: Given = {
 const member = (method: string, path: string, given?: Given) => as('member', method, path, given)
 const note = { subject: 'Lamp', body: 'It is broken.' }
 
-/** What was noted of a note or goal, the newest first. */
+/** The audit records of a note or goal, the newest first. */
 async function actionsOf(target: string): Promise<ListedAction[]> {
   const { actions } = await listAdminActions(hub.platform.engines.relational, { limit: 20, target })
   return actions
@@ -72,7 +72,7 @@ test('what a role may not, and what the rules refuse, is refused', async () => {
   expect((await bareCall(hub.baseUrl, '/api/v1/goals', { key })).status).toBe(401)
 })
 
-test('who made and changed what is noted, once, and the refusal too', async () => {
+test('creations and changes are recorded with their callers, once, and refusals too', async () => {
   const headers = { 'idempotency-key': 'once', 'x-request-id': 'making' }
   const made = await member('POST', '/fleet_notes', { body: note, headers })
   const again = await member('POST', '/fleet_notes', { body: note, headers })

@@ -1,4 +1,4 @@
-/** Sign-in at an OpenID Connect provider, from the first redirect to the session, and what is tried against it. */
+/** Sign-in at an OpenID Connect provider, from the first redirect to the session, and attacks on it. */
 
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { addPerson, showPerson } from '#services/access/people/people.ts'

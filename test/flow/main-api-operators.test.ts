@@ -116,7 +116,7 @@ describe('agents', () => {
     expect(readdirSync(folder).sort()).toEqual(['targets.yaml', 'volumes'])
   })
 
-  test('are not made twice, nor changed by what is not known', async () => {
+  test('are not made twice, nor changed by unknown fields', async () => {
     await admin('POST', '/agents', { agent_id: 'once' })
     expect(await admin('POST', '/agents', { agent_id: 'ONCE' })).toMatchObject({
       status: 409,
@@ -221,7 +221,7 @@ describe('dead letters', () => {
   const named = (letters: Data[]) => letters.map(({ topic: of, key }) => ({ topic: of, key }))
   const listed = async (key: string) => (await viewer(`/dead-letters?key=${encodeURIComponent(key)}`)).data
 
-  test('are listed, shown, and discarded by their names, after a look at what is meant', async () => {
+  test('are listed, shown, and discarded by their names, after a dry run', async () => {
     const letters = await park(3)
     expect(letters[0]).toMatchObject({ topic, group: 'audit-writer', value_bytes: 3, epoch: 1 })
     const shown = await admin('GET', `/dead-letters/show?topic=${topic}&key=${letters[0].key}`)
@@ -242,7 +242,7 @@ describe('dead letters', () => {
     })
   })
 
-  test('are replayed once, whoever asks at the same time', async () => {
+  test('are replayed once, even by requests at the same time', async () => {
     const [letter] = await park(1)
     const ids = named([letter])
     const asked = await Promise.all([1, 2].map(() => admin('POST', '/dead-letters/replay', { ids })))

@@ -140,7 +140,7 @@ test.each([
   expect([answer.status, answer.text]).toEqual([status, answer.text])
 })
 
-test('who did what is known: sign-ins, refusals and changes', async () => {
+test('the audit records sign-ins, refusals and changes with their callers', async () => {
   const uma = await makePerson(platform, 'uma@x')
   await newBrowser(platform).ask('/api/v1/session', { body: { email: 'uma@x', password: 'not hers' } })
   await signIn(platform, uma)

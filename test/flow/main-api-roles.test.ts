@@ -16,7 +16,7 @@ const routes = Object.entries(rbac).map(([name, least]): [string, Least] => [nam
 const guarded = routes.filter(([, least]) => least !== 'open')
 const open = routes.filter(([, least]) => least === 'open')
 
-/** Names nothing that exists, and sends no good body: what is let in changes nothing. Streams are cut at their beginning. */
+/** Names nothing that exists, and sends no good body: an allowed call changes nothing. Streams are cut at once. */
 async function ask(name: string, token?: string): Promise<Pick<Answer, 'status' | 'json'>> {
   const [method = '', path = ''] = name.split(' ')
   const cut = new AbortController()

@@ -1,4 +1,4 @@
-/** How people sign in with a browser: the first admin, the two halves of a session, and what is tried against them. */
+/** How people sign in with a browser: the first admin, the two halves of a session, and attacks on them. */
 
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -148,7 +148,7 @@ test('a sign-out ends the session, and its tokens as soon as the change comes', 
   const { browser, half, ask } = await signIn(platform, await makePerson(platform, 'out@x'))
   expect((await ask('GET', '/api/v1/me')).status).toBe(200)
   const cookie = browser.cookies.get('flotilla_session')!
-  // What is remembered of callers is not checked again: only the change drops it.
+  // Cached callers are not checked again: only the change drops them.
   const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now())
   onTestFinished(() => clock.mockRestore())
   const ended = await browser.ask('/api/v1/session', { method: 'DELETE' })

@@ -113,7 +113,7 @@ test('goes on without a gap after the connection was cut, however often', async 
   expect(sorted([...seen, ...numbersOf(last)])).toEqual(all)
 })
 
-test('a heartbeat carries the id, so that a stream of what is rare does not begin far behind', async () => {
+test('a heartbeat carries the id, so that a stream of rare records does not begin far behind', async () => {
   const reader = await tail('?key=never')
   await write(5)
   const before = reader.lastId()
@@ -122,11 +122,11 @@ test('a heartbeat carries the id, so that a stream of what is rare does not begi
   expect(reader.events).toEqual([])
   const again = await tail('', reader.lastId())
   const numbers = await write(2)
-  await eventually('only what is new is shown', () => numbersOf(again).length === 2)
+  await eventually('only new records are shown', () => numbersOf(again).length === 2)
   expect(sorted(numbersOf(again))).toEqual(numbers)
 })
 
-test('shows what is asked for: a partition, key, header, text, and from where', async () => {
+test('shows the records asked for: a partition, key, header, text, and from where', async () => {
   const agent = `FILTERED-${written}`
   const needle = `needle${written}`
   const numbers = await write(8, { agent, result: `{"summary":"N${needle.slice(1)} in It"}` })
@@ -160,7 +160,7 @@ test('shows a burst whole, while fewer come in a second than are shown', async (
   expect(records(reader).every(({ data }) => data.of === 1)).toBe(true)
 })
 
-test('cuts what is long, with a mark', async () => {
+test('cuts long values, with a mark', async () => {
   const agent = `LONG-${written}`
   const [number] = await write(1, { agent, result: JSON.stringify('x'.repeat(100_000)) })
   const reader = await tail(`?from=beginning&header=agent:${agent}`)
@@ -221,7 +221,7 @@ test('ends when its agent key is revoked, its role lowered, or its agent deleted
   }
 })
 
-test('an id that is none is refused; one of another log begins again', async () => {
+test('an invalid id is refused; one of another log begins again', async () => {
   const token = await api.tokenFor('admin')
   const path = `/api/v1/log/topics/${topic}/tail`
   const reader = await following(await tail())

@@ -221,7 +221,7 @@ test('a 401 does not say whether a key was ever issued: the same answer, after t
     query.mockClear()
     const headers = { 'x-forwarded-for': address }
     const { status, json } = await api.call('POST', '/api/v1/auth/agent', { body: { key }, headers })
-    // What is written and looked up of other keys meanwhile has nothing to do with it.
+    // Statements about other keys meanwhile have nothing to do with it.
     const isOfKey = (params: unknown) =>
       JSON.stringify(params ?? []).includes(JSON.stringify(hashAgentKey(key)))
     // A look-up that meets a change of agents or keys is made again: each statement once.

@@ -73,7 +73,7 @@ test('it understands that a call is not there, and takes it for no fault of the 
   expect((await api.call('GET', '/api/v1/nothing')).json).not.toHaveProperty('error')
 })
 
-test('it understands what is refused', async () => {
+test('it understands refusals', async () => {
   await expect(signInWithCustomToken(auth, 'no.custom.token')).rejects.toMatchObject({
     code: 'auth/invalid-custom-token',
   })

@@ -1,4 +1,4 @@
-/** The metrics of a running platform: what is counted, how it is named, and that docs/metrics.md lists all of it. */
+/** The metrics of a running platform: their values and names, and that docs/metrics.md lists all of them. */
 
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -33,7 +33,7 @@ async function readingOf(series: string): Promise<number | undefined> {
   return line === undefined ? undefined : Number(line.slice(series.length + 1))
 }
 
-describe('what is counted', () => {
+describe('the metrics count', () => {
   test('points that were written, by index', async () => {
     const written = async (index: string) =>
       (await readingOf(`flotilla_written_points_total{index="${index}"}`)) ?? 0
@@ -87,7 +87,7 @@ describe('what is counted', () => {
     await eventually('none', async () => (await waiting()) === 0)
   }, 120_000)
 
-  test('what the data directory takes of the disk, and what is left', async () => {
+  test('the disk space of the data directory, and the free space', async () => {
     expect(await readingOf('flotilla_data_directory_used_bytes')).toBeGreaterThan(2 ** 20)
     expect(await readingOf('flotilla_data_directory_free_bytes')).toBeGreaterThan(0)
   })
@@ -110,7 +110,7 @@ function listedInDocs(): Listed[] {
 }
 
 const ownLabels: Record<string, string> = { histogram: 'le', summary: 'quantile' }
-/** Base units, and what is counted; a p95 is named by its unit as well. */
+/** Base units, and things counted; a p95 is named by its unit as well. */
 const units = /_(seconds|bytes|records|points|keys|calls|searches|letters|partition|engine)$/
 
 describe('docs/metrics.md', () => {

@@ -1,4 +1,4 @@
-/** What is promised of runs that are claimed with their acceptance, on any relational engine. */
+/** Promises about runs that are claimed with their acceptance, on any relational engine. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'

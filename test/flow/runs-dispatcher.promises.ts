@@ -42,7 +42,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
   const fleetEvents = () => fleetEventsOf(relational)
 
   describe(`the dispatcher on ${name}`, () => {
-    test('runs what was accepted, and reports it to AXON and the fleet', async () => {
+    test('executes accepted runs, and reports it to AXON and the fleet', async () => {
       world.start()
       const { runId } = await world.accept('hello')
       const run = await world.ended(runId)
@@ -133,7 +133,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       })
     })
 
-    test('what was shown is not repeated, be it only a piece', async () => {
+    test('a shown event is not repeated, not even a piece', async () => {
       script('whale', () => [{ text: 'said' }, { waitMs: 100 }, { cut: true }])
       script('pulse', () => [{ text: 'sa', partial: true }, { waitMs: 100 }, { cut: true }])
       world.start()
@@ -195,7 +195,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       await eventually('the node is left', () => node.runs[0]?.aborted)
     })
 
-    test('cancel ends what runs and what waits, with all that joined', async () => {
+    test('cancel ends running and pending runs, with all that joined', async () => {
       script('whale', () => [{ text: '@PULSE help' }, { hang: true }])
       script('pulse', () => [{ hang: true }])
       const dispatcher = world.start()
@@ -382,7 +382,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       expect(await goalStatus(goalId)).toBe('canceled')
     })
 
-    test('a dispatcher that stops gives back what has shown nothing, and ends what has', async () => {
+    test('a dispatcher that stops gives back runs that showed nothing, and ends the others', async () => {
       script('whale', ({ number }) => (number === 1 ? [{ hang: true }] : [{ text: 'again' }]))
       script('pulse', () => [{ text: 'said' }, { hang: true }])
       world.start()

@@ -51,7 +51,7 @@ it('a message is accepted, its events are followed, and it is listed', async () 
   )
 })
 
-it('what is refused at the run gateway is refused here', async () => {
+it('requests refused at the run gateway are refused here', async () => {
   const newMessage = message('x')
   expect((await api('POST', '/runs', { newMessage })).status).toBe(422)
   expect((await api('POST', '/runs', { appName: 'nobody', newMessage })).json.code).toBe('agent_not_found')

@@ -30,9 +30,9 @@ describe('an agent that sends', () => {
     ],
     ['NUL in an error', [{ event: { errorCode: 'X\0', errorMessage: 'bad\0 \ud800' } }], 502, 'agent_error'],
     ['an error without a text', [{ event: { errorCode: 'SAFETY' } }], 502, 'agent_error'],
-    ['what is nested a little', [data(`{"content":{"parts":[{"text":"x"}]},"x":${nested(50)}}`)], 200, null],
+    ['a little nesting', [data(`{"content":{"parts":[{"text":"x"}]},"x":${nested(50)}}`)], 200, null],
     [
-      'what is nested too deep',
+      'nesting too deep',
       [data(`{"content":{"parts":[{"text":"x"}]},"x":${nested(100_000)}}`)],
       502,
       'agent_error',
@@ -192,7 +192,7 @@ describe('a node', () => {
 })
 
 describe('a right that ends', () => {
-  it('is looked at again when its agent is changed: what waits learns where its answer will be', async () => {
+  it('is checked again when its agent changes: a waiting call learns where its answer will be', async () => {
     platform.script('whale', () => [{ text: 'one' }, { waitMs: 700 }, { text: 'two' }])
     const key = await platform.keyOf('one-to-be-changed')
     const before = platform.node.runs.length

@@ -54,7 +54,7 @@ describe('a body', () => {
     ['NUL in a message', { newMessage: message('a\0b') }, 422, 'validation_failed', '/newMessage/parts'],
     ['NUL in a key', { newMessage, stateDelta: { 'a\0': 1 } }, 422, 'validation_failed', '/stateDelta'],
     ['half of a pair', '{"newMessage":{"parts":[{"text":"\\ud800"}]}}', 422, 'validation_failed'],
-    ['a wish that is none', { newMessage, onBusy: 'wait' }, 422, 'validation_failed', '/onBusy'],
+    ['an unknown value', { newMessage, onBusy: 'wait' }, 422, 'validation_failed', '/onBusy'],
     ['streaming as text', { newMessage, streaming: 'true' }, 422, 'validation_failed', '/streaming'],
     ['state that is a list', { newMessage, stateDelta: [] }, 422, 'validation_failed', '/stateDelta'],
     ['a long message', { newMessage: message('x'.repeat(32 * 1024 + 1)) }, 413, 'payload_too_large'],
@@ -216,7 +216,7 @@ describe('a list', () => {
 })
 
 describe('limits', () => {
-  it('a caller has ten places for streams and waits; what waits holds no slot', async () => {
+  it('a caller has ten places for streams and waits; a pending run holds no slot', async () => {
     platform.script('cipher', () => [{ hang: true }])
     // Concurrency 5.
     const key = await platform.keyOf('one-that-waits', { tier: 'agent' })

@@ -81,7 +81,7 @@ describe('a reader whose gateway is gone', () => {
     await reader.over
     expect(reader.end()).toBeUndefined()
     expect(reader.frames.every(({ data }) => data.author === 'WHALE')).toBe(true)
-    // Whoever waited for the whole answer learns where it will be.
+    // The call that waited for the whole answer learns where it will be.
     const answer = await waiting
     expect(answer.status).toBe(202)
     const { runId } = (await answer.json()) as { runId: string }

@@ -60,7 +60,7 @@ describe('the answer', () => {
     })
   })
 
-  it('takes snake_case, ignores what it does not know, and null for what is left out', async () => {
+  it('takes snake_case, ignores unknown fields, and reads null as absent', async () => {
     const answer = await platform.call('POST', '/whale/run', {
       body: {
         app_name: 'WHALE',

@@ -1,4 +1,4 @@
-/** Agents that are named join: their events in the answer, the limits, what is skipped. */
+/** Agents that are named join: their events in the answer, the limits, skipped mentions. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import {
@@ -100,7 +100,7 @@ describe('a name in the reply of an agent', () => {
     expect(stream.ids()).toEqual([1, 2])
   })
 
-  it('gives the agent that joins what was said', async () => {
+  it('gives the agent that joins the earlier messages', async () => {
     platform.script('whale', silent('ATLAS, over to you: 4711.'))
     await platform.run('whale', 'the question was 0815', { fields: { sessionId: 's-context' } })
     const asked = platform.node.runs.find(

@@ -53,7 +53,7 @@ const linesIn = (folder: string) =>
     .map((line) => JSON.parse(line))
 const placesIn = (folder: string) => linesIn(folder).map(({ partition, offset }) => `${partition}/${offset}`)
 
-test('a line is a record with the position behind it; files rotate; a further run adds what came', async () => {
+test('a line is a record with the position behind it; files rotate; a further run adds new records', async () => {
   const world = await openSinkWorld()
   const folder = temporaryFolder()
   for (let id = 1; id <= 40; id++) await world.note(id)
@@ -165,7 +165,7 @@ async function keysIn(table: string): Promise<string[]> {
   return rows.map(({ key, version }) => `${key} v${version}`)
 }
 
-test('a table of states has the newest of each key; after topics grow what was deleted meanwhile goes', async () => {
+test('a table of states has the newest of each key; after topics grow the rows of deleted keys go', async () => {
   const world = await openSinkWorld()
   for (let id = 1; id <= 5; id++) await world.note(id)
   await world.note(2, 2, 'with \0 in it')

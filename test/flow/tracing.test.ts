@@ -160,7 +160,7 @@ test('a run is one trace: request, dispatcher, call of the node, the event of it
   expect(traceparentOf(got?.headers.traceparent)).toMatchObject({ spanId: delivered.spanId })
 })
 
-test('a traceparent that is none begins a new trace, and one that is not sampled is left out', async () => {
+test('an invalid traceparent begins a new trace, and one that is not sampled is left out', async () => {
   const garbage = ['', 'x', '00-zz', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`, `ff-${'a'.repeat(400)}`]
   for (const [n, traceparent] of garbage.entries()) {
     const answer = await upsert(`garbage-${n}`, traceparent)

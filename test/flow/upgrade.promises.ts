@@ -1,4 +1,4 @@
-/** What is promised of everything that an earlier version wrote, whatever the engines; on a fixture of each version. */
+/** Promises about all data that an earlier version wrote, whatever the engines; on a fixture of each version. */
 
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -51,7 +51,7 @@ export function describeUpgrades(
 }
 
 function describePlaces(opened: () => UpgradeWorld): void {
-  it('every group is where it was, and what waits for a target still waits', () => {
+  it('every group is where it was, and pending events are still pending', () => {
     const { stack, before } = opened()
     const place = ({ group, topic, partitions }: FixtureGroup) => ({
       group,

@@ -73,7 +73,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       expect(position).toEqual({ partition: 69, offset: 0 })
       expect(last).toBe(answers[0]!.at(-1))
 
-      // A start finds what was grown, and lag and growing by hand go on working.
+      // A start finds the grown topic, and lag and growing by hand go on working.
       await platform.close()
       const again = await open(env)
       expect(again.locations.get(topic.name)!.partitions).toBe(128)
@@ -113,7 +113,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       expect(await assignPartition(parts, owner)).toBe(70)
     }, 180_000)
 
-    it('a group that is running reads what is written to partitions that were added meanwhile', async () => {
+    it('a group that is running reads partitions that were added meanwhile', async () => {
       const env = await newHome()
       const platform = await open(env)
       const read: number[] = []

@@ -47,7 +47,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
     const { targets } = await world.operate(listTargetsAction, {})
     return targets.find((one) => one.target === target)
   }
-  /** What is reported of a target is a moment old: commits and attempts are gathered. */
+  /** The status of a target is a moment old: commits and attempts are gathered. */
   const statusBecomes = (target: string, wanted: object) =>
     eventually(
       `${target} has the status`,
@@ -157,7 +157,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       expect((await world.operate(deliveryLetters.list, {})).dead_letters).toEqual([])
     }, 240_000)
 
-    it('are handed from courier to courier in order, none twice but what was under way', async () => {
+    it('are handed from courier to courier in order, none twice but those in flight', async () => {
       const names = ['a', 'b', 'c', 'd', 'e', 'f']
       const sinks = new Map<string, WebhookSink>()
       for (const name of names) sinks.set(name, await world.sink(() => ({ afterMs: 5 })))
@@ -175,7 +175,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
         const sink = sinks.get(name)!
         await arrived(sink, 120)
         expect(sink.firstSuccesses()).toEqual(sequences.get(name))
-        // Two hand-overs: what was in flight or not yet committed at each may come twice.
+        // Two hand-overs: events in flight or not yet committed at each may come twice.
         expect(sink.received.length).toBeLessThanOrEqual(120 + 2 * 16)
         expect(sink.inFlightMax).toBe(1)
       }

@@ -1,4 +1,4 @@
-/** The embedded event log under kill -9: what was acknowledged is there, in order, once. */
+/** The embedded event log under kill -9: acknowledged records are there, in order, once. */
 
 import { test } from 'vitest'
 import { expectLogSurvives } from '../support/event-log-kills.ts'

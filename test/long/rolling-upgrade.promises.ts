@@ -24,7 +24,7 @@ import { today, unpackVersion, type Version, versionNames } from '../support/rol
 /** Only ends a hang. */
 const timeout = 600_000
 const settleMs = 120_000
-/** Of one request. */
+/** Ids in one request. */
 const idsMax = 100
 
 /** `back` begins with this checkout, on a database that the earlier version made. */

@@ -20,7 +20,7 @@ beforeAll(async () => {
 }, timeoutMs)
 afterAll(() => world?.close())
 
-/** `/<agent>/run` is the specification's, next to `/runs/{runId}`: a router prefers what is written out. */
+/** `/<agent>/run` is the specification's, next to `/runs/{runId}`: a router prefers the literal path. */
 const skipped = ['--skip-rule=no-ambiguous-paths']
 
 test('the linter finds nothing, not even what it only warns of', async () => {
@@ -57,7 +57,7 @@ test('every request of the reference page works when it is pasted into a shell',
         source: operation['x-codeSamples']![0]!.source,
       })),
   )
-  // Whoever reads the page begins with a key and a point, deletes it last, then the agent, and signs out.
+  // A reader of the page begins with a key and a point, deletes it last, then the agent, and signs out.
   const last = ['deletePoints', 'updateAgent', 'rotateAgent', 'deleteAgent', 'signOut']
   const rank = ({ id }: { id: string }) =>
     ['verify', 'upsertPoints', 'tradeAgentKey'].includes(id) ? -1 : last.indexOf(id) + 1

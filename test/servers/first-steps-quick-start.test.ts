@@ -1,6 +1,6 @@
 /**
- * The quick starts, followed to the letter against one running platform. Only `npm ci` is left out (whoever runs this has run
- * it), and ports are free ones.
+ * The quick starts, followed to the letter against one running platform. Only `npm ci` is left out (it has been run
+ * already), and ports are free ones.
  */
 
 import { writeFileSync } from 'node:fs'
@@ -67,4 +67,4 @@ describe('the quick starts', () => {
   })
 })
 
-test('what was made is in the playground, where git and the checks ignore it', () => expectTidy(newcomer))
+test('the files made are in the playground, where git and the checks ignore it', () => expectTidy(newcomer))

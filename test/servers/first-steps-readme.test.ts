@@ -1,6 +1,6 @@
 /**
- * The README, followed to the letter against one running platform: its own blocks, in their order. Only `npm ci` is left out
- * (whoever runs this has run it), and ports are free ones.
+ * The README, followed to the letter against one running platform: its own blocks, in their order. Only `npm ci` is
+ * left out (it has been run already), and ports are free ones.
  */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -116,7 +116,7 @@ test('the platform starts on other ports', async () => {
   })
 })
 
-test('what was made is in the playground, where git and the checks ignore it', async () => {
+test('the files made are in the playground, where git and the checks ignore it', async () => {
   for (const file of ['first.ts', 'knowledgebase.jsonl', 'index.stidx']) {
     expect(existsSync(join(newcomer.folder, 'playground', file))).toBe(true)
   }

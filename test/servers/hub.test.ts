@@ -70,7 +70,7 @@ async function startHub() {
   return { process, url: addresses.hub_url as string }
 }
 
-/** Of an agent without limits; no gateway has to run for it. */
+/** A key of an agent without limits; no gateway has to run for it. */
 async function newKey({ engines: { relational } }: Platform): Promise<string> {
   const { agent } = await provisionAgent(relational, { agentId: 'writer', tier: 'infra-architect' })
   const made = `vk_live_${randomBytes(32).toString('base64url')}`
@@ -224,7 +224,7 @@ async function rowsOf(): Promise<Row[]> {
   return rows
 }
 
-/** Of each key the versions in the order in which their events first came, and what its last record holds. */
+/** For each key its versions in the order in which their events first came, and the content of its last record. */
 async function recordsByKey() {
   const { engines, codec, publisher } = platform
   const found = new Map<string, { first: number[]; last: unknown[] }>()

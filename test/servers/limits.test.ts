@@ -195,7 +195,7 @@ test('slots are counted over both gateways; a broken connection and a killed gat
   hold(far)
   hold(far)
   await busy(5)
-  // Of the day at most a hundredth of its 10,000 is lost with it, and the living one holds no more.
+  // At most a hundredth of the day's 10,000 is lost with it, and the living one holds no more.
   expect((await sharedOf(uid)).leased).toBeLessThanOrEqual(before + 2 + 100)
   for (const { request } of held) request.drop()
   held = []

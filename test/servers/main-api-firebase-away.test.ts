@@ -131,7 +131,7 @@ describe('credentials without a private key, whose address does not answer', () 
     rmSync(folder, { recursive: true, force: true })
   })
 
-  test('a trade of a key is 503 in time; what is wrong with a key is still said', async () => {
+  test('a trade of a key is 503 in time; a faulty key still gets its own error', async () => {
     const { key } = await api.issueKey('whale')
     const asked = (given: unknown) => api.call('POST', '/api/v1/auth/agent', { body: { key: given } })
     await expectAway('a trade', () => asked(key))

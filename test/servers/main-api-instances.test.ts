@@ -1,4 +1,4 @@
-/** Two processes of the main API on Kafka and Postgres: what is changed at one acts at the other at once, on streams, too. */
+/** Two processes of the main API on Kafka and Postgres: a change at one acts at the other at once, on streams, too. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sleep } from '#lib/backoff.ts'

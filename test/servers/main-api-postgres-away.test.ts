@@ -27,7 +27,7 @@ beforeAll(async () => {
   ana = await makePerson(platform, 'ana@x')
   anasPhone = await anaByToolkit()
   const { key } = await platform.issueKey('whale', { access: 'admin' })
-  // Its record drops what is known of the agent: all of that has to be asked for afterwards.
+  // Its record drops the cached agent: all of it has to be read again afterwards.
   await eventually('the agent is published', async () => {
     const { rowCount } = await platform.platform.engines.relational.query('select 1 from platform.outbox')
     return rowCount === 0
@@ -66,7 +66,7 @@ interface Answered {
 /** Everything that only the database knows. */
 function calls(): [string, () => Promise<Answered>][] {
   const { browser, half, ask } = admin
-  // Without limits: what is asked reaches its route.
+  // Without limits: every call reaches its route.
   const byAgent = async (method: string, path: string, body?: object) =>
     platform.call(method, path, { token: agent.token, ...(body ? { body } : {}) })
   const session = (body: object) => newBrowser(platform).ask('/api/v1/session', { body })
@@ -151,7 +151,7 @@ describe.each(kinds)('Postgres is %s', (_kind, takeAway) => {
     )
   })
 
-  test('when it is back all goes on, and nothing of what was refused was done', async () => {
+  test('when it is back all goes on, and no refused call took effect', async () => {
     await mend()
     const listed = await eventually('the users', async () => {
       const { status, data } = await admin.ask('GET', '/api/v1/users')

@@ -62,7 +62,7 @@ const run = (url: string, text: string) =>
     body: JSON.stringify({ newMessage: message(text) }),
   })
 
-it('both gateways answer, and both hear of every run', async () => {
+it('both gateways answer, and both follow every run', async () => {
   for (const { url } of gateways) {
     const answer = await run(url, 'hello')
     const given = await answer.json()

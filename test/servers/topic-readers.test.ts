@@ -80,7 +80,7 @@ function middles(records: ReadRecord[]): Starts {
   return starts
 }
 
-/** What comes behind the records: where a reader of all of them goes on. */
+/** The positions behind the records: where a reader of all of them goes on. */
 function endsOf(records: ReadRecord[]): Starts {
   const starts: Starts = {}
   for (const { topic, partition, offset } of records) {

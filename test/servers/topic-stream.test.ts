@@ -78,7 +78,7 @@ function read(platform: OperatedPlatform, given: Partial<TopicStreamArgs> = {}) 
   }
 }
 
-test('a stream on Kafka shows what comes, resumes without a gap, and leaves no group behind', async () => {
+test('a stream on Kafka shows new records, resumes without a gap, and leaves no group behind', async () => {
   const { platform, write } = await openTopic()
   const before = await write(6)
   const whole = read(platform, { from: 'beginning' })
@@ -88,13 +88,13 @@ test('a stream on Kafka shows what comes, resumes without a gap, and leaves no g
   await eventually('the newest of each partition are shown', () => newest.shown.length === 3, 30_000)
   expect([...newest.shown].sort()).toEqual(before.slice(-3))
   const live = await write(30)
-  await eventually('what comes is shown', () => whole.shown.length === 36, 10_000)
+  await eventually('new records are shown', () => whole.shown.length === 36, 10_000)
   await whole.cut()
   const missed = await write(30)
   const resumed = read(platform, { lastEventId: whole.lastId()! })
-  await eventually('what was missed is shown', () => resumed.shown.length >= 30, 30_000)
+  await eventually('missed records are shown', () => resumed.shown.length >= 30, 30_000)
   const more = await write(3)
-  await eventually('and what comes', () => resumed.shown.length >= 33, 10_000)
+  await eventually('and new ones', () => resumed.shown.length >= 33, 10_000)
   await sleep(500)
   expect([...resumed.shown].sort()).toEqual([...missed, ...more].sort())
   expect(resumed.events).toEqual([])

@@ -50,7 +50,7 @@ test('two relays give one target one partition; each goes on alone, and fires ev
         expect(found!.value!.idempotency_key).toBe(json.idempotency_key)
       }
     }
-    // One leaves, a third comes: what is fired meanwhile is taken by whoever is there.
+    // One relay leaves, a third comes: events fired meanwhile are taken by the present ones.
     const publish = (n: number) =>
       b.platform.publisher.publish(fleetEvents, [
         {
