@@ -80,7 +80,7 @@ test('fences are passed over by members and tails, which reach the end all the s
   expect(member.misplaced).toEqual([])
 })
 
-test('of transactions only what was committed is read, without their markers', async () => {
+test('only committed records of transactions are read, without the markers', async () => {
   const log = await open()
   const topic = await topicOf(log)
   const producer = (await otherClient()).producer({ transactionalId: randomUUID(), maxInFlightRequests: 1 })

@@ -100,7 +100,7 @@ function describeApply(mirror: Get): void {
       expect(await titles(mirror())).toEqual({})
     })
 
-    test('leaves out what is below a held position, and never moves one back', async () => {
+    test('ignores rows below a held position, and never moves one back', async () => {
       await mirror().apply(target, [operation(3, 9, 'a', rowOf(1, { title: 'new' }))], [at(3, 10)])
       await mirror().apply(
         target,
@@ -123,7 +123,7 @@ function describeApply(mirror: Get): void {
       expect(await titles(mirror())).toEqual({ a: '8' })
     })
 
-    test('leaves out what comes late from before the log was grown', async () => {
+    test('ignores late rows from before the log was grown', async () => {
       const grown = { ...target, epoch: 2 }
       await mirror().apply(target, [operation(0, 40, 'a', rowOf(1, { title: 'old' }))], [at(0, 41)])
       await mirror().apply(grown, [operation(3, 0, 'a', rowOf(1, { title: 'new' }))], [at(3, 1)])

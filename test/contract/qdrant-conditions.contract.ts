@@ -29,7 +29,7 @@ export function describeQdrantConditions(name: string, url: string): void {
   }
 
   describe(`conditional writes: ${name}`, () => {
-    test('an upsert replaces what matches, leaves what does not, and inserts what is absent', async () => {
+    test('an upsert replaces points that match, leaves the others, and inserts absent ones', async () => {
       const { client, collection, held } = await collectionOf({ at: 1, v: 'a' }, { at: 5, v: 'b' })
       const points = [0, 1, 2].map((n) => point(n, { at: 9 }))
       await client.upsert(collection, { wait: true, points, update_filter: { must: [below('at', 5)] } })

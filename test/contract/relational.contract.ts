@@ -76,7 +76,7 @@ function describeStatements(harness: RelationalHarness): void {
     ).toBe(1)
   })
 
-  test('rowCount counts what was changed or returned', async () => {
+  test('rowCount counts the rows changed or returned', async () => {
     await db().query('create table counted (n int)')
     expect((await db().query('insert into counted select generate_series(1, 5)')).rowCount).toBe(5)
     expect((await db().query('update counted set n = n + 1 where n > $1', [3])).rowCount).toBe(2)

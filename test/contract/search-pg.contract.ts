@@ -23,7 +23,7 @@ export interface SearchPgHarness {
 
 const clusters = 12
 const each = 60
-/** What is found counts here, on a machine as busy as it may be. */
+/** Long enough for any machine: these tests check results, not speed. */
 const patienceMs = 100_000
 const total = clusters * each
 
@@ -243,7 +243,7 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
       'vectors.embeddings',
       'pg_class',
       'e"; drop',
-    ])('%s is none of them', async (table) => {
+    ])('%s is not one of them', async (table) => {
       await expect(search({ table })).rejects.toMatchObject({ code: 'table_not_found', statusCode: 404 })
     })
 

@@ -54,7 +54,7 @@ export function describeVectorGenerations({ fresh, vector, upsert }: VectorsCont
     expect(await store.count(name)).toBe(1)
   })
 
-  test('what is live, and what is half built, is so after opening again', async () => {
+  test('the live generation and a half-built one are the same after opening again', async () => {
     const { store, name, place } = await fresh()
     await store.createGeneration(2)
     await store.apply(name, [upsert('two', vector(1))], { generation: 2 })

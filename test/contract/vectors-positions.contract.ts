@@ -240,7 +240,7 @@ function describeDeletions({ fresh, vector, upsert, dimension }: VectorsContext)
     }
   })
 
-  test('deletions are forgotten when they are old enough; what was written again stays', async () => {
+  test('deletions are forgotten when they are old enough; points written again stay', async () => {
     const { store, name, other } = await fresh()
     await store.apply(name, [one('a', 10), one('b', 11), at(deleteOf('a'), 20), at(deleteOf('b'), 21)])
     await store.apply(other, [at(deleteOf('a'), 20)])

@@ -77,7 +77,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     expect(hits[0]!.score).toBeCloseTo(1, 5)
   })
 
-  test('a deleted point is gone everywhere, and deleting what is absent does nothing', async () => {
+  test('a deleted point is gone everywhere, and deleting an absent point does nothing', async () => {
     const { store, name } = await fresh()
     await store.apply(name, [upsert('a', vector(1), { k: 1 }), upsert('b', vector(1, 1), { k: 1 })])
     await store.apply(name, [deleteOf('a'), deleteOf('never')])

@@ -31,7 +31,7 @@ test('a handler gets batches of decoded messages, and answers an outcome for eac
   )
 })
 
-test('a worker that starts again goes on behind what was committed', async () => {
+test('a worker that starts again goes on behind its last commit', async () => {
   const world = await openWorld()
   await world.add(0, [{ value: { n: 1 } }])
   const first = await world.startBatches({ handle: async (messages) => messages.map(() => done) })

@@ -1,7 +1,7 @@
 /**
  * 2. Retries
  *
- * What fails and may succeed later is a `retry`: the record keeps its place, what is behind it in the partition waits, and other
+ * A failure that may pass is a `retry`: the record keeps its place, later records of the partition wait, and other
  * partitions go on. An engine that is away is `unavailable`: the whole group waits for it, and no attempt is counted.
  */
 
@@ -9,7 +9,7 @@ import { expect, test } from 'vitest'
 import { done, retry, unavailable } from '#lib/outcome.ts'
 import { openWorld } from './world.ts'
 
-test('a retried record comes again before what is behind it', async () => {
+test('a retried record comes again before the records behind it', async () => {
   const world = await openWorld()
   await world.add(0, [{ value: { n: 1 } }, { value: { n: 2 } }])
   const seen: unknown[] = []

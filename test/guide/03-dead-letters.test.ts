@@ -12,7 +12,7 @@ import { openWorld } from './world.ts'
 const reasons = (letters: Map<string, Record<string, unknown>>) =>
   Object.fromEntries([...letters].map(([key, { reason }]) => [key, reason]))
 
-test('what is parked is a dead letter, and what is behind it goes on', async () => {
+test('a parked record is a dead letter, and the records behind it go on', async () => {
   const world = await openWorld()
   await world.add(0, [{ value: { n: 1 } }, { value: { n: 2 } }])
   await world.startBatches({

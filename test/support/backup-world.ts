@@ -1,4 +1,4 @@
-/** A platform under load whose owner backs it up: what was acknowledged is written down with its time. */
+/** A platform under load while its owner backs it up: acknowledged writes are recorded with their times. */
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ export interface Written {
 }
 
 export interface Load {
-  /** What has been acknowledged so far. */
+  /** All acknowledged writes so far. */
   readonly written: Written
   stop(): Promise<void>
 }
@@ -99,7 +99,7 @@ export function startLoad({ client }: LivePlatform): Load {
   }
 }
 
-/** As it is now: what comes later is not in it. */
+/** A copy of the present state, without later writes. */
 export function copyOf({ points, notes, fired, operations }: Written): Written {
   return { points: [...points], notes: [...notes], fired: [...fired], operations: [...operations] }
 }

@@ -4,7 +4,7 @@ export interface Answered {
   status: number
   headers: Headers
   text: string
-  /** Of the envelope, or the problem document itself. */
+  /** The data of the envelope, or the problem document itself. */
   data: Record<string, unknown>
 }
 

@@ -6,7 +6,7 @@ import type { Message } from '#runtime/publish/messages.ts'
 
 const limits = { retriesMax: 0, backoff: { baseMs: 1, maxMs: 1 } }
 
-/** A message ends as done or parked; after `unavailable`, what was not handled yet has that outcome. */
+/** A message ends as done or parked; after `unavailable`, the remaining messages have that outcome. */
 export async function handleBatch<V>(
   handle: (messages: Message<V>[]) => Promise<BatchOutcome[]>,
   messages: Message<V>[],

@@ -21,7 +21,7 @@ import { jsonCodec, testPublisher, testTopic } from './consumer-wiring.ts'
 export type { Work } from './consumer-wiring.ts'
 export { testTopic } from './consumer-wiring.ts'
 
-/** The handler, and what is not as usual. */
+/** The handler, and the options that differ from the defaults. */
 type Given<Options extends { handle: unknown }> = Partial<Options> & Pick<Options, 'handle'>
 
 export interface Harness extends ConsumerDependencies {

@@ -1,4 +1,4 @@
-/** Runs consumers with little memory in processes of their own: what waits for them must not fill it. */
+/** Runs consumers with little memory in processes of their own: pending records must not fill it. */
 
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -55,9 +55,9 @@ export interface PinnedGiven {
   deliveries: number
   /** How many of the first come among 150 KB of other writes each: kept as it is read, each would keep these as well. */
   amongOthers: number
-  /** Of resident memory. Default 200: with what is read next to them the deliveries would keep 450. */
+  /** Bound of resident memory. Default 200: with the writes read next to them the deliveries would keep 450. */
   rssMbMax?: number
-  /** Of buffers. Default 60. */
+  /** Bound of buffers. Default 60. */
   buffersMbMax?: number
 }
 

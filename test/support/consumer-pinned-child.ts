@@ -38,7 +38,7 @@ const spec = {
 }
 await eventLog.createTopic({ name, partitions: 2, ...spec })
 await eventLog.createTopic({ name: `${name}.dead-letters`, partitions: 1, ...spec })
-// Of this run alone: members of one that was killed stay in theirs for a while.
+// Used by this run alone: members of a killed run stay in theirs for a while.
 const group = `workers-${name}`
 await eventLog.setPositions(
   group,

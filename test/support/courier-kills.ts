@@ -19,7 +19,7 @@ import { type Answer, openWebhookSink, type Received, type WebhookSink } from '.
 const targetCount = 8
 const kills = 3
 const answerMs = 2
-/** What is in flight, and what may be done before a commit must be made, at answers of 2 ms: it may be late twice. */
+/** Deliveries in flight, and those that may end before a commit, at answers of 2 ms: a commit may be late twice. */
 const repeatedPerKill = 1 + (3 * commitEveryMs) / answerMs
 const patienceMs = 240_000
 

@@ -12,7 +12,7 @@ export interface DescribedCall {
   body?: unknown
   token: string | null
   status: number
-  /** Of the problem that is expected; undefined for a success. */
+  /** Code of the expected problem; undefined for a success. */
   code?: string
   /** Its good answer goes on without an end. */
   streams?: boolean

@@ -6,7 +6,7 @@ import type { DescribedCall } from './described-call.ts'
 import type { GatewayPlatform } from './gateway-platform.ts'
 import { makePerson, signIn, tester } from './people.ts'
 
-/** Answers 401 to whoever has no cookie, as generated clients have none. */
+/** Answers 401 to a caller without a cookie, as generated clients are. */
 export const withCookieAlone: readonly string[] = ['buyIdToken']
 
 let made = 0

@@ -5,7 +5,7 @@ import { createServer, type Server, type Socket, connect as tcpConnect } from 'n
 export interface Gate {
   /** The target's URL with this way's port. */
   url: string
-  /** As if the server had died: what is open breaks, what comes is refused. */
+  /** As if the server had died: open connections break, new ones are refused. */
   cut(): void
   /** Does nothing while it is not cut. */
   mend(): Promise<void>

@@ -32,7 +32,7 @@ export interface Processes {
   command(args: string[], home?: string): ServiceProcess
   /** Runs a command with --json to its end and gives its document; throws with its output when it failed. */
   run<T>(args: string[], home?: string): Promise<T>
-  /** kill -9 of what is left, and its folders. */
+  /** Kills (-9) the remaining processes, and removes their folders. */
   close(): Promise<void>
 }
 

@@ -46,7 +46,7 @@ const askedAtOnce = 10
 
 /**
  * One operation after the other, each on one point: of ten, seven make a point, two overwrite one and one deletes one.
- * What had no answer, or a fault of the platform's, may have happened or not.
+ * An operation without an answer, or with a fault of the platform's, may have happened or not.
  */
 export function startWriter({ client, name, collection, wait, exact, pauseMs = 0 }: WriterOptions): Writer {
   const states = new Map<string, Set<State>>()
@@ -158,7 +158,7 @@ export async function checkWriters(
   return { faults, present }
 }
 
-/** Goes through every partition: what had no answer and is before this is applied now; nothing more comes after it. */
+/** Writes to every partition: earlier operations without an answer are applied now, or never will be. */
 async function passEverything(client: Client): Promise<void> {
   const ids = Array.from({ length: manyKeys }, (_, n) => `mark-${n}`)
   const mark = await client.delete('fleet_notes', ids)

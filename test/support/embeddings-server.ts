@@ -17,7 +17,7 @@ export interface EmbeddingsServer {
   }[]
   /** Answers these first, one a request. `hang` never answers. */
   faults: (({ status: number; retryAfter?: string } & { hang?: never }) | { hang: true })[]
-  /** Of the vectors of any model that `models` does not name. */
+  /** Dimensions of any model that `models` does not name. */
   dimensions: number
   /** Dimensions by model. Where it is set, any other model is answered as Ollama and OpenAI do: 404. */
   models: Record<string, { dimensions: number; canShorten: boolean }> | null

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openEmbeddedLog } from '#engines/event-log/embedded.ts'
 import type { NewRecord } from '#engines/event-log/port.ts'
 
-/** One line of what was acknowledged. */
+/** One line for an acknowledged call. */
 export type Acknowledged =
   | {
       kind: 'append'
@@ -31,7 +31,7 @@ const spec = {
   recordBytesMax: 2_097_152,
 }
 
-/** Written before the next call: what is there was acknowledged before the kill. A pipe whose reader is busy may be full. */
+/** Written before the next call, so every line was acknowledged before the kill. A busy reader's pipe may be full. */
 function tell(line: Acknowledged): void {
   const bytes = Buffer.from(`${JSON.stringify(line)}\n`)
   for (let from = 0; from < bytes.length; ) {

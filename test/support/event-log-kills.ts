@@ -1,4 +1,4 @@
-/** Kills processes that write an embedded event log: what was acknowledged is there, in order, once. */
+/** Kills processes that write an embedded event log: acknowledged records are there, in order, once. */
 
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -80,7 +80,7 @@ function expectKept(stored: StoredRecord[], acknowledged: Acknowledged[]): void 
   }
 }
 
-/** Of every key the newest acknowledged number, or a later one, is what a reader ends with. */
+/** A reader ends with the newest acknowledged number of every key, or a later one. */
 function expectCompacted(stored: StoredRecord[], acknowledged: Acknowledged[]): void {
   const newest = new Map(stored.map((one) => [one.key!.toString(), numberOf(one)]))
   for (const one of acknowledged) {

@@ -16,7 +16,7 @@ import { anyPorts } from './any-ports.ts'
 
 export interface GatewayPlatform {
   vectorUrl: string
-  /** Of every interface, by the names of addresses.json. */
+  /** Addresses of every interface, by the names of addresses.json. */
   addresses: Readonly<Record<string, string>>
   platform: Platform
   /** Everything that was logged. */

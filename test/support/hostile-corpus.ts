@@ -51,7 +51,7 @@ export function documentedCodes(operation: Operation | undefined, status: number
 
 export interface HostileRequest {
   operation: Operation
-  /** Route and what is wrong with it. */
+  /** Route and fault. */
   name: string
   method: string
   path: string

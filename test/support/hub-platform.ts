@@ -12,7 +12,7 @@ export interface HubPlatform extends Omit<MainApiPlatform, 'call'> {
   keyOf(agentId: string, agent?: Partial<NewAgent>): Promise<string>
   /** A gateway key of an agent with this access, made once. */
   keyFor(access: Access): Promise<string>
-  /** Of the hub. */
+  /** Calls the hub. */
   call(method: string, path: string, given?: HubCall): Promise<Answer>
 }
 

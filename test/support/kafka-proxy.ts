@@ -40,7 +40,7 @@ interface Pair {
   client: Socket
   broker: Socket
   seen: Set<number>
-  /** What is under way on a silent connection. */
+  /** Bytes in flight on a silent connection. */
   held: Buffer[] | null
 }
 

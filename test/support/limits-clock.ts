@@ -71,7 +71,7 @@ export async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms)
 }
 
-/** What came of a request: the operation, or its refusal. */
+/** The result of a request: the operation, or its refusal. */
 export type Outcome =
   | { ok: true; at: number; end(): void }
   | { ok: false; at: number; code: string; retryAfter: number }

@@ -19,5 +19,5 @@ const running = await startPlatform({
   control: () => async () => null,
 })
 await running.close()
-// Timers of what was asked last may go on for seconds.
+// Timers of the last calls may go on for seconds.
 process.exit()

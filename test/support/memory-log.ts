@@ -196,7 +196,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     const state = partitionOf(topic, partition)
     const first = state.end
     for (const { key, value: given, headers = {} } of records) {
-      // Its own: whoever appends may use the bytes for something else.
+      // A copy: the caller may use the bytes for something else.
       const value = given && Buffer.from(given)
       state.records.push({ partition, offset: state.end++, timestamp: Date.now(), key, value, headers })
     }

@@ -26,12 +26,12 @@ export interface Written {
 export interface MirrorPlatform {
   platform: Platform
   mirror: Mirror
-  /** What was logged, warnings and worse. */
+  /** Log lines, warnings and worse. */
   lines: string[]
   publish(records: Written[]): Promise<void>
   /** Resolves when the writer has worked through all that was published. */
   drained(timeoutMs?: number): Promise<void>
-  /** Of both tables: `collection/id` → payload; of one collection, or of all. */
+  /** Rows of both tables: `collection/id` → payload; of one collection, or of all. */
   rows(collection?: string): Promise<Record<string, unknown>>
   close(): Promise<void>
 }

@@ -94,8 +94,8 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
 }
 
 /**
- * No file of the project was changed, and what was made is seen neither by git, by which `npm run words` goes, nor by the
- * compiler, by Biome, or by the other checks: so `npm run check` says what it says without it.
+ * No file of the project was changed, and the new files are ignored by git, by which `npm run words` goes, by the
+ * compiler, by Biome, and by the other checks: so `npm run check` gives the same result without them.
  */
 export async function expectTidy(newcomer: Newcomer): Promise<void> {
   const changed =

@@ -21,7 +21,7 @@ export interface ReceivedSpan {
   /** Span ids. */
   links: string[]
   isError: boolean
-  /** Of the process. */
+  /** Attributes of the process. */
   resource: Record<string, string | number | boolean>
 }
 
@@ -88,7 +88,7 @@ function chainOf(spans: readonly ReceivedSpan[], span: ReceivedSpan): ReceivedSp
   return parent ? [...chainOf(spans, parent), span] : [span]
 }
 
-/** The ids of a W3C trace context; empty texts when it is none. */
+/** The ids of a W3C trace context; empty texts when the header is not valid. */
 export function traceparentOf(header: string | null | undefined): { traceId: string; spanId: string } {
   const [, traceId = '', spanId = ''] =
     /^00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/.exec(header ?? '') ?? []

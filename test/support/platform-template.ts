@@ -20,7 +20,7 @@ declare module 'vitest' {
 
 const makeTimeoutMs = 180_000
 
-/** Of this run: each project has a set-up of its own, and module state is theirs. */
+/** The template of this run: each project has a set-up of its own, and its own module state. */
 const made = 'FLOTILLA_TEST_TEMPLATE'
 
 export default async function setup(project: TestProject): Promise<() => void> {

@@ -21,7 +21,7 @@ interface Description {
 
 const descriptionId = 'http://qdrant/description'
 
-/** What is wrong with a request; empty when it is as described. */
+/** The faults of a request; empty when it matches the description. */
 export type RequestCheck = (method: string, url: string, body: unknown) => string[]
 
 export function createRequestCheck(): RequestCheck {

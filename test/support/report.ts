@@ -1,5 +1,5 @@
 /**
- * What a run of tests leaves behind for whoever reads it: the slowest files at its end, and where FLOTILLA_REPORT names a file,
+ * The report of a run of tests: the slowest files at its end, and where FLOTILLA_REPORT names a file,
  * all of it as JSON for scripts/ci/report.ts.
  */
 

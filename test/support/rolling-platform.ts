@@ -1,6 +1,6 @@
 /**
- * A platform whose instances are replaced one after the other by another version: two processes with what is called over
- * HTTP, two with workers, on one set of engines.
+ * A platform whose instances are replaced one after the other by another version: two processes with the HTTP
+ * services, two with workers, on one set of engines.
  */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -36,7 +36,7 @@ export interface Addresses {
 /** A place for an instance: ports and data directory stay the same. */
 export interface Instance extends Addresses {
   name: string
-  /** Of what runs there. */
+  /** The version that runs there. */
   version: string
   /** SIGTERM to what runs there, which must end with 0; then the other version, until it is ready. */
   replace(version: Version): Promise<void>

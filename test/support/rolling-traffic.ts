@@ -1,6 +1,6 @@
 /**
- * Agents that use all interfaces of two instances at the same time, one call after the other each, and write down what was
- * acknowledged. What an instance that is being replaced does not answer is sent again, as clients do.
+ * Agents that use all interfaces of two instances at the same time, one call after the other each, and record
+ * acknowledged calls. A call that an instance being replaced does not answer is sent again, as clients do.
  */
 
 import { type Client, createClient } from '#client/client.ts'
@@ -25,7 +25,7 @@ export interface Acknowledged {
   kind: Kind
   /** Name of the instance. */
   instance: string
-  /** Of the agent's calls of this kind at this instance, from 0. */
+  /** Number of the agent's call of this kind at this instance, from 0. */
   n: number
   /** The point's id, the note's, the run's, the event's task. */
   id: string
@@ -33,7 +33,7 @@ export interface Acknowledged {
 
 export interface Traffic {
   acknowledged: Acknowledged[]
-  /** What was answered otherwise than a client expects. */
+  /** Answers that a client does not expect. */
   surprises: string[]
   /** Resolves when every kind was acknowledged at every instance `count` times more. */
   round(count?: number): Promise<void>
@@ -95,7 +95,7 @@ export function startTraffic(instances: readonly Instance[], agent: Agent): Traf
   }
 }
 
-/** Each gives the id of what was acknowledged. */
+/** Each returns the id that was acknowledged. */
 const calls: Record<Kind, (client: Client, instance: string, n: number) => Promise<string>> = {
   async point(client, instance, n) {
     const id = `${instance}-${n}`

@@ -24,7 +24,7 @@ export interface RunWorld {
   relational: Relational
   node: ScriptedNode
   dispatchers: Dispatcher[]
-  /** What was published, in order. */
+  /** Published records, in order. */
   news: RunEventRecord[]
   /** The log takes nothing. */
   logIsAway: boolean

@@ -17,7 +17,7 @@ export interface RunsPlatform extends Omit<HubPlatform, 'call'> {
   script(slug: string, script: Script): void
   /** Replaces the nodes file. */
   writeNodes(nodes: Record<string, Record<string, unknown>>): void
-  /** Of the run gateway. */
+  /** Calls the run gateway. */
   call(method: string, path: string, given?: RunsCall): Promise<Answer>
   /** POST /<slug>/run with this text, as a member unless a key is given. */
   run(slug: string, text: string, given?: RunsCall & { fields?: Record<string, unknown> }): Promise<Answer>

@@ -37,7 +37,7 @@ export interface ScriptedRun {
   headers: Record<string, string>
   /** From 1, among the runs of this app. */
   number: number
-  /** Of `performance.now()`. */
+  /** A time of `performance.now()`. */
   startedAt: number
   endedAt: number | null
   /** Whether the other side closed the connection before the script's end. */

@@ -18,12 +18,12 @@ export async function databaseUrl(): Promise<string> {
   return (await address('database')) as string
 }
 
-/** A Qdrant's URL, or null where there is none: then the suite is skipped, and the run says so loudly. */
+/** A Qdrant's URL, or null without a Qdrant: then the suite is skipped, and the run says so loudly. */
 export function qdrantUrl(): Promise<string | null> {
   return address('qdrant')
 }
 
-/** Kafka and Qdrant for this file alone, until it calls `giveStackBack`. The next file of this worker finds what is left on them. */
+/** Kafka and Qdrant for this file alone, until it calls `giveStackBack`. The worker's next file finds the same data. */
 export function takeStack(): Promise<StackAddress> {
   return ask<StackAddress>(`stack/${process.env.VITEST_POOL_ID}`)
 }

@@ -25,7 +25,7 @@ export interface SilentTime {
 interface Pair {
   client: Socket
   server: Socket
-  /** What is under way on a silent connection. */
+  /** Bytes in flight on a silent connection. */
   held: Buffer[] | null
 }
 

@@ -22,7 +22,7 @@ export interface Certificates {
 
 const opensslTimeoutMs = 30_000
 
-/** Of an authority that nobody else trusts. */
+/** Certificates of an authority that nobody else trusts. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), 'fl-tls-'))
   const openssl = (...args: string[]) =>

@@ -24,7 +24,7 @@ for (let i = 0; ; i += 30) {
       }),
     ),
   )
-  // Every third one goes again: what is deleted must stay so.
+  // Every third one is deleted again: it must stay deleted.
   await store.apply('points', [deleteOf(ids[0]!)])
   process.stdout.write(`${ids.join(' ')}\n`)
 }

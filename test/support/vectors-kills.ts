@@ -1,4 +1,4 @@
-/** Kills a writing process again and again at one folder and compares what is left with what was acknowledged. */
+/** Kills a writing process again and again at one folder and compares its points with the acknowledged ones. */
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

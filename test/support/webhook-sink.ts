@@ -55,13 +55,13 @@ export interface WebhookSink {
   readonly inFlight: number
   /** Connections that were opened so far. */
   readonly connections: number
-  /** Of each X-Sequence that was answered with 2xx the first time, in the order of arrival (replays left out). */
+  /** Each X-Sequence that was answered with 2xx the first time, in the order of arrival (replays left out). */
   firstSuccesses(): number[]
   /** Refuses connections, and drops those that are open. */
   down(): Promise<void>
   /** Listens again on the same port. */
   up(): Promise<void>
-  /** Forgets what was received. */
+  /** Drops the received deliveries. */
   forget(): void
   close(): Promise<void>
 }

@@ -72,7 +72,7 @@ function attribute({ history, parse }: ModelParts): Attributed {
   }
 }
 
-/** What was acknowledged is in the log, where its operation id says. */
+/** Acknowledged writes are in the log, where their operation ids say. */
 function* lostWrites({ numberOf }: Attributed, { history, log, parse }: ModelParts): Generator<string> {
   for (const write of history.writes) {
     const number = numberOf(write)
@@ -92,7 +92,7 @@ function* lostWrites({ numberOf }: Attributed, { history, log, parse }: ModelPar
   }
 }
 
-/** What is in the log was sent. */
+/** Every record of the log was sent. */
 function* unknownRecords({ writesOf }: Attributed, { log }: ModelParts): Generator<string> {
   for (const [key, entries] of log) {
     for (const entry of entries) {
@@ -102,9 +102,9 @@ function* unknownRecords({ writesOf }: Attributed, { log }: ModelParts): Generat
 }
 
 /**
- * A write that was answered comes before each that began after its answer. That holds for 202, and for 503 where the later
- * one was acknowledged by the same process: what that one gave up is refused behind what it writes. What had no answer
- * may come at any time.
+ * A write that was answered comes before each that began after its answer. That holds for 202, and for 503 where the
+ * later one was acknowledged by the same process: appends that it gave up are refused behind its later ones. A write
+ * without an answer may come at any time.
  */
 function* wrongOrders({ writesOf }: Attributed, { log }: ModelParts): Generator<string> {
   for (const [key, entries] of log) {

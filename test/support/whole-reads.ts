@@ -61,7 +61,7 @@ const ways: Record<string, Way> = {
     const found = new Map(results.map(({ id, payload }) => [id, versionIn(payload)]))
     for (const id of ids) take(id, found.get(id) ?? 'missing')
   },
-  // What is applied is seen by whoever reads then, without naming it.
+  // An applied write is visible to every later read, without its id.
   'get without after': async ({ client, named, take }) => {
     const { collection, ids, answer } = named
     if (answer.status !== 'applied') return

@@ -38,7 +38,7 @@ export interface WholeRun {
 }
 
 export interface Outcome {
-  /** What is not as it was promised; empty when all is. */
+  /** Broken promises; empty when all were kept. */
   faults: string[]
   journal: string[]
   /** For the figures. */

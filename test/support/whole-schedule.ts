@@ -24,9 +24,9 @@ export interface Fault {
   forMs: number
   /** What it hits: a process or a node by this number, modulo how many there are. */
   target: number
-  /** Of a silence: what was sent meanwhile arrives late, or never. */
+  /** For a silence: data sent meanwhile arrives late, or never. */
   late: boolean
-  /** Of a silence: only connections that are open go silent, new ones work. */
+  /** For a silence: only open connections go silent, new ones work. */
   newWork: boolean
 }
 

@@ -10,7 +10,7 @@ import { openSilentProxy, type SilentProxy } from './silent-proxy.ts'
 
 export interface WholeServers {
   kafka: KafkaCluster
-  /** Of each node, in the order of `kafka.nodes`. */
+  /** The ways to each node, in the order of `kafka.nodes`. */
   ways: SilentProxy[]
   /** Null where no Qdrant is, or none is wanted: the vector engine is embedded then, in one process with all services. */
   qdrant: (OwnQdrant & { way: SilentProxy }) | null

@@ -83,7 +83,7 @@ function createWorker(
   const chance = (share: number) => random() < share
   const anyLine = () => lines[upTo(lines.length)] as Line
 
-  /** Sends one try and writes down what came of it. */
+  /** Sends one try and records its result. */
   async function attempt(
     { gateway, client }: Line,
     what: Pick<Write, 'version' | 'kind'> & { collection: string; ids: string[] },
@@ -130,7 +130,7 @@ function createWorker(
         ? client.delete(collection, ids, { wait })
         : client.upsert(collection, points, { wait, ...(idempotencyKey ? { idempotencyKey } : {}) })
     const done = await attempt(anyLine(), what, send(chance(0.15)))
-    // A client repeats what had no answer, and now and then what had one.
+    // A client repeats calls without an answer, and now and then answered ones.
     if (chance(done.outcome === 'acknowledged' ? 0.1 : 0.6)) await attempt(anyLine(), what, send(false))
   }
 

@@ -1,4 +1,4 @@
-/** Appending: order, offsets, durability, what a record may hold, what is refused. */
+/** Appending: order, offsets, durability, limits of a record, refusals. */
 
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
@@ -52,7 +52,7 @@ function describeOrder(world: World): void {
     }
   })
 
-  test('what was acknowledged is there after every client was closed', async () => {
+  test('acknowledged records are there after every client was closed', async () => {
     const log = await world.client()
     const topic = await world.topic(log, { partitions: 2 })
     await log.append(topic, 0, numbered(20))

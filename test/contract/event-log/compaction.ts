@@ -11,7 +11,7 @@ const described = (records: StoredRecord[]): string[] =>
   records.map((one) => `${one.offset}:${one.key}=${one.value ?? 'null'}`)
 
 export function describeCompaction(world: World): void {
-  /** The harness's way to force compaction; skips the test where there is none. */
+  /** The harness's way to force compaction; skips the test where the harness has none. */
   function force(context: TestContext): (topic: string) => Promise<void> {
     const way = world.harness().forceCompaction
     return way ?? context.skip('this harness cannot force compaction')
@@ -65,7 +65,7 @@ export function describeCompaction(world: World): void {
       await compact(topic)
       await eventually('it is compacted', async () => (await readAll(log, topic)).length === 3, 60_000)
       const member = await join(log, { group, topic })
-      await eventually('it reads what is left', () => member.records.length === 3)
+      await eventually('it reads the remaining records', () => member.records.length === 3)
       expect(described(member.records)).toEqual(['38:a=19', '39:b=19', '40:end=1'])
       expect(member.misplaced).toEqual([])
     }, 120_000)

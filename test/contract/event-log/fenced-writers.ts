@@ -1,4 +1,4 @@
-/** Writer names: who takes one over shuts out whoever had it before, also what is still under way. */
+/** Writer names: taking one over shuts out its former holder, including appends in flight. */
 
 import { describe, expect, test } from 'vitest'
 import type { FencedWriter } from '#engines/event-log/port.ts'

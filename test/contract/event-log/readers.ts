@@ -31,7 +31,7 @@ async function read(log: EventLog, topic: string, from: [number, number][]): Pro
 
 export function describeReaders(world: World): void {
   describe('readers', () => {
-    test('reads chosen partitions from chosen offsets, then what comes', async () => {
+    test('reads chosen partitions from chosen offsets, then new records', async () => {
       const log = await world.client()
       const topic = await world.topic(log, { partitions: 3 })
       for (const partition of range(0, 3)) await log.append(topic, partition, numbered(20))
@@ -39,9 +39,9 @@ export function describeReaders(world: World): void {
         [0, 5],
         [2, 20],
       ])
-      await eventually('what is there', () => offsets(0).length === 15)
+      await eventually('present records', () => offsets(0).length === 15)
       await log.append(topic, 2, numbered(3))
-      await eventually('what comes', () => offsets(2).length === 3)
+      await eventually('new records', () => offsets(2).length === 3)
       expect(offsets(0)).toEqual(range(5, 20))
       expect(offsets(1)).toEqual([])
       expect(offsets(2)).toEqual([20, 21, 22])

@@ -16,7 +16,7 @@ export function describeRebalance(world: World): void {
   })
 }
 
-/** What was delivered to whomever, in the order of delivery. */
+/** All deliveries to all members, in their order. */
 type History = StoredRecord[]
 
 /** Joins a member that commits all that it receives. */

@@ -6,7 +6,7 @@ import { numbered, openTail, range, readAll, values, type World } from './world.
 
 export function describeTails(world: World): void {
   describe('tails', () => {
-    test('from the beginning: what is there when it is ready, then what comes', async () => {
+    test('from the beginning: present records when it is ready, then new ones', async () => {
       const log = await world.client()
       const topic = await world.topic(log, { partitions: 2 })
       await log.append(topic, 0, numbered(50))
@@ -26,7 +26,7 @@ export function describeTails(world: World): void {
       )
     })
 
-    test('from the end: only what comes after it is ready', async () => {
+    test('from the end: only records appended after it is ready', async () => {
       const log = await world.client()
       const topic = await world.topic(log, { partitions: 2 })
       await log.append(topic, 0, numbered(10))
@@ -68,7 +68,7 @@ export function describeTails(world: World): void {
       await log.append(topic, 0, numbered(3))
       const { tail, records } = await openTail(log, topic, 'beginning')
       await tail.ready
-      // What was asked for at the start is too old by now.
+      // The end that was read at the start is too old by now.
       await new Promise((resolve) => setTimeout(resolve, 1_100))
       expect(await tail.caughtUp()).toBe(true)
       await log.append(topic, 0, numbered(2, 3))
@@ -103,7 +103,7 @@ export function describeTails(world: World): void {
       expect(values(records.filter((one) => one.partition === 1))).toEqual(range(0, 5).map(String))
     })
 
-    test('a partition waits while its records are taken, alone, and counts what was taken', async () => {
+    test('a partition waits while its records are taken, alone, and counts the records taken', async () => {
       const log = await world.client()
       const topic = await world.topic(log, { partitions: 2 })
       await log.append(topic, 0, numbered(3))
@@ -172,7 +172,7 @@ export function describeTails(world: World): void {
       expect((await log.listGroups()).filter((group) => !before.includes(group))).toEqual([])
     })
 
-    test('it starts behind what was deleted', async () => {
+    test('it starts behind deleted records', async () => {
       const log = await world.client()
       const topic = await world.topic(log)
       await log.append(topic, 0, numbered(10))

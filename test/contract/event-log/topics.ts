@@ -89,7 +89,7 @@ export function describeTopics(world: World): void {
       ])
     })
 
-    test('deleteRecords removes what is below, for good, and the start never goes back', async () => {
+    test('deleteRecords removes the records below for good, and the start never goes back', async () => {
       const log = await world.client()
       const topic = await world.topic(log)
       await log.append(topic, 0, numbered(10))

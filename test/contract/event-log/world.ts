@@ -35,7 +35,7 @@ export interface World {
   harness(): EventLogHarness
   /** A client that is closed when the test ends. */
   client(): Promise<EventLog>
-  /** The same, after the engine was ended: it sees what is durable. The test has closed its clients. */
+  /** The same, after the engine was ended: it sees durable records only. The test has closed its clients. */
   clientAfterRestart(): Promise<EventLog>
   /** A name that no other test uses. */
   name(kind: string): string

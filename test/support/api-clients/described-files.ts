@@ -13,7 +13,7 @@ export const timeoutMs = 300_000
 export const run = promisify(execFile)
 
 export interface DescribedFiles extends DescribedPlatform {
-  /** Has `<interface>.json` of each, and room for what is made from it. */
+  /** Has the `<interface>.json` of every interface, and room for generated code. */
   folder: string
 }
 

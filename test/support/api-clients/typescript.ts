@@ -28,7 +28,7 @@ function callOf(call: DescribedCall): string[] {
   const init = JSON.stringify({ params: parameters, ...(body === undefined ? {} : { body }) })
   const alias = aliasOf(service)
   const responses = `${alias}.operations['${operationId}']['responses']`
-  // What is answered with one of several good statuses has the type of any of them.
+  // An answer with one of several good statuses has the type of any of them.
   const good = `${responses}[Extract<keyof ${responses}, ${status} | 200 | 201 | 202>]['content']['application/json']`
   const wanted =
     code === undefined

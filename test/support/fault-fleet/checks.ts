@@ -15,10 +15,10 @@ export interface CheckedParts {
 const runEndsMsMax = 60_000
 const eventsMsMax = 60_000
 const runsAtOnce = 5
-/** Of the client's answers to a question for lists. */
+/** Entries in the longest page that the client asks for. */
 const pageMax = 1_000
 
-/** What is not as it was promised. Nothing may run any more but what the platforms do by themselves. */
+/** The broken promises. Nothing may run any more except the platforms' own work. */
 export async function checkFleet({ platforms, acknowledged, sink }: CheckedParts): Promise<string[]> {
   const { client } = platforms.platforms[0] as FleetPlatform
   const { dead_letters: letters } = await platforms.command<{ dead_letters: unknown[] }>(
@@ -86,8 +86,8 @@ async function checkRuns(runs: Acknowledged['runs']): Promise<string[]> {
 }
 
 /**
- * Every event that was accepted arrived; each one names the one before it, and they first arrived in their order. The end
- * of every run is an event, too, and there is one of it.
+ * Every event that was accepted arrived; each names the one before it, and they first arrived in their order. The end
+ * of every run is an event, too, and comes once.
  */
 function checkEvents({ events, runs }: Acknowledged, received: readonly Received[]): string[] {
   const faults: string[] = []

@@ -9,7 +9,7 @@ export interface SteppedClock {
   step(seconds: number): void
 }
 
-/** Of Debian's package `libfaketime`, which has one folder for each architecture. */
+/** The library of Debian's package `libfaketime`, which has one folder for each architecture. */
 const libraries = ['x86_64', 'aarch64'].map(
   (machine) => `/usr/lib/${machine}-linux-gnu/faketime/libfaketime.so.1`,
 )

@@ -1,4 +1,4 @@
-/** One fault under load: it begins, lasts, is healed; what users saw, when all was well again, and what was lost. */
+/** One fault under load: it begins, lasts, is healed; what users saw, when all was well again, and any losses. */
 
 import { sleep } from '#lib/backoff.ts'
 import { checkFleet } from './checks.ts'
@@ -27,7 +27,7 @@ export interface FaultResult {
   pause: { kind: Kind; platform: string; ms: number }
   /** From the end of healing until every kind of call had succeeded at every platform, and failed no more. */
   servedAfterMs: number
-  /** From then until every group had read what had been written by then. */
+  /** From then until every group had read all records written by then. */
   readAfterMs: number
   /** Empty: nothing was lost, repeated or out of order. */
   faults: string[]
@@ -41,7 +41,7 @@ const reportEveryMs = 10_000
 /** So many successes without a failure between say that a line works. */
 const works = 4
 
-/** `report` hears of each step, and every few seconds what is still waited for. */
+/** `report` is called at each step, and every few seconds with the condition that is awaited. */
 export async function runFault(
   fleet: FaultFleet,
   fault: FleetFault,
@@ -99,7 +99,7 @@ async function readAfter(
   wait: (what: string, check: () => Promise<boolean>) => Promise<void>,
 ): Promise<number> {
   let ends: Map<string, number> | undefined
-  await wait('every group has read what was there', async () => {
+  await wait('every group has read all records', async () => {
     const positions = await fleet.positions()
     ends ??= new Map(positions.map(({ name, end }) => [name, end]))
     return positions.every(({ name, committed }) => committed >= (ends?.get(name) ?? 0))

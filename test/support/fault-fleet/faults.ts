@@ -23,7 +23,7 @@ function killed(name: string, choose: Choice, seconds = killedSeconds): FleetFau
   }
 }
 
-/** What is on the way to these servers comes late, seldom or not at all. */
+/** Data on the way to these servers comes late, seldom or not at all. */
 function badWay(name: string, choose: Choice, harm: (server: FleetServer) => void): FleetFault {
   return {
     name,

@@ -19,9 +19,9 @@ export interface FaultFleet {
   platforms: FleetPlatforms
   load: FleetLoad
   sink: WebhookSink
-  /** Of the brokers, where they have volumes of their own. */
+  /** Volumes of the brokers, where they have their own. */
   volumes: Volume[]
-  /** Of every group and partition. */
+  /** Positions of every group and partition. */
   positions(): Promise<Position[]>
   close(): Promise<void>
 }

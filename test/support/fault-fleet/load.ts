@@ -22,7 +22,7 @@ export interface CallOutcome {
   fault: string | null
 }
 
-/** What was acknowledged, and must be there whatever happened. */
+/** Acknowledged work, which must be there whatever happened. */
 export interface Acknowledged {
   points: FleetPoints
   /** Id of a note → its subject. */

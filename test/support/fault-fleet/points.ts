@@ -7,7 +7,7 @@ export interface FleetPoints {
   /** Overwrites the next point of this writer; throws what the client throws. */
   write(writer: string, client: Client): Promise<void>
   question(): { collection: string; vector: number[]; limit: number }
-  /** Reads every point; what is wrong with them. Only while nobody writes. */
+  /** Reads every point and returns the faults. Only while nobody writes. */
   check(client: Client): Promise<string[]>
   acknowledged(): number
 }
@@ -17,7 +17,7 @@ const pointsOfWriter = 60
 const questions = 16
 const readAtOnce = 100
 
-/** Of each point the versions that it may have: the last acknowledged one, and what was sent behind it without an answer. */
+/** Keeps the versions that each point may have: the last acknowledged one, and later ones sent without an answer. */
 export function createPoints(): FleetPoints {
   const may = new Map<string, Set<number | null>>()
   let version = 0

@@ -1,4 +1,4 @@
-/** What came of the faults, as rows of a table. */
+/** The results of the faults, as rows of a table. */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { machineFacts } from '../../../bench/table.ts'

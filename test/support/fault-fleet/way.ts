@@ -8,13 +8,13 @@ import { sleep } from '#lib/backoff.ts'
 
 export interface Way {
   readonly port: number
-  /** As if the server had died: what is open breaks, what comes is refused. */
+  /** As if the server had died: open connections break, new ones are refused. */
   cut(): void
   /** Nothing passes, in either direction, also on connections that are made meanwhile. */
   silence(): void
   /** Everything comes this much later. */
   slow(delayMs: number): void
-  /** A share of what is sent arrives as late as a network's second try, and a tenth of that breaks its connection. */
+  /** A share of the data arrives as late as a network's second try, and a tenth of that breaks its connection. */
   lose(share: number): void
   /** As it was at first. */
   mend(): Promise<void>

@@ -150,9 +150,9 @@ function kcatRecords(topic: string, output: Buffer): ReadRecord[] {
 }
 
 /**
- * Kafka's console consumer with the registry's deserializer; it does not print the topic. Reads `count` records, fences among
- * them. It hands its
- * own text for null to the deserializer, which refuses it: such a record is skipped, but for its key.
+ * Kafka's console consumer with the registry's deserializer; it does not print the topic. Reads `count` records,
+ * fences among them. The consumer hands its own text for null to the deserializer, which refuses it: of such a record
+ * only the key is printed.
  */
 export async function readWithJava(
   { brokers, registry }: Log,
