@@ -1,4 +1,4 @@
-/** Search in the vector engine while a tenth of what it holds is remembered deletions, compared with none of them. */
+/** Search in the vector engine while a tenth of its points are remembered deletions, compared with none of them. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

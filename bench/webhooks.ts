@@ -66,7 +66,7 @@ interface Drained {
   sample: Sample
 }
 
-/** Fill, drain by the courier, the same by undici; in turns, of which every second round changes the order. */
+/** Fill, drain by the courier, drain by undici; every second round changes the order. */
 async function drain(stage: WebhookStage, report: (text: string) => void): Promise<Drained> {
   const { sinks, platform, urls, driver, brokers } = stage
   const found: Drained = { courier: [], floor: [], bare: [], sample: { headers: {}, body: '' } }

@@ -41,7 +41,7 @@ export function useRead<T>(key: readonly unknown[], read: () => Promise<T>, ever
   })
 }
 
-/** A change; when it is done, whatever begins with one of the keys is read again, and so is who may do what after a 403. */
+/** A change; then everything that begins with one of the keys is read again, and after a 403 the permissions, too. */
 export function useChange<A, T>(
   change: (args: A) => Promise<T>,
   ...changed: readonly (readonly unknown[])[]

@@ -1,4 +1,4 @@
-/** One agent: what it may, what it used, its keys, and what can be done about it. */
+/** One agent: its permissions, use and keys, and the actions on it. */
 
 import { useState } from 'react'
 import { Link, useLocation } from 'wouter'

@@ -6,7 +6,7 @@ import { Dialog } from './dialog.tsx'
 
 export interface Secret {
   title: string
-  /** What it is, and what it is for. */
+  /** Says what the secret is for. */
   text: string
   value: string
   /** The name under which it is saved. */

@@ -35,7 +35,7 @@ export function hubOver(calls: HubCalls): { notes: Notes; goals: Goals } {
   }
 }
 
-/** Types are those of the kind, which only its paths tell apart. */
+/** The calls of one kind of record; notes and goals differ only in their paths and types. */
 function recordsOf(
   calls: HubCalls,
   path: string,

@@ -21,9 +21,9 @@ export interface ReceiverStore {
 }
 
 export interface MemoryStoreLimits {
-  /** Idempotency keys, the oldest is forgotten first. Default 100,000. */
+  /** Idempotency keys; the oldest are dropped first. Default 100,000. */
   keysMax?: number
-  /** Default 10,000; of a forgotten lane the next gap is not noticed. */
+  /** Default 10,000; the next gap of a dropped lane is not noticed. */
   lanesMax?: number
 }
 

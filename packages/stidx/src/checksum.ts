@@ -71,7 +71,7 @@ function fourBytes(wide: Int32Array, words: Int32Array, start: number, end: numb
   return crc
 }
 
-/** For each byte what it makes of the lowest eight bits. */
+/** The CRC table: for each value of the lowest eight bits, its contribution. */
 export function crcTable(): Int32Array {
   made ??= makeTable()
   return made

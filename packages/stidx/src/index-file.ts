@@ -1,5 +1,5 @@
 /**
- * Opens an index file to search it, to get records by id and to say what it holds. Opening reads 512 bytes, whatever
+ * Opens an index file for searches, records by id and statistics. Opening reads 512 bytes, whatever
  * its size.
  */
 

@@ -14,7 +14,7 @@ const listBytesMax = 31 * 2 ** 20
 /** Different keys, and words as they are written, held before a run is written: some 70 and 60 bytes each. */
 const keysMax = 9 << 15
 const wordsMax = 3 << 16
-/** Values whose keys are remembered: of one field, and of all. */
+/** Most values whose keys are remembered: for one field, and for all. */
 const valuesOfFieldMax = 1 << 12
 const valuesHeldMax = 1 << 14
 

@@ -91,7 +91,7 @@ function report(built: BuildReport, output: string, tookMs: number, named: numbe
   )
 }
 
-/** In a thread of its own: its memory has limits, and the bar moves meanwhile. Resolves also with what it failed of. */
+/** Builds in a thread of its own: its memory has limits, and the bar moves meanwhile. Resolves also with a fault. */
 function inWorker(
   job: Job,
   onProgress: (readBytes: number, totalBytes: number) => void,

@@ -21,8 +21,8 @@ export function wordsOf(text: string, analyzer: Analyzer): ReadWord[] {
 }
 
 /**
- * The term that tells a word from others, and that phrases and filters require: of C++ the name with its sign, because C#
- * has the same base term.
+ * The term that tells a word from others, and that phrases and filters require. For C++ it is the name with its sign,
+ * because C# has the same base term.
  */
 export function decisiveTerm({ terms }: QueryWord): string {
   const decisive = terms.find(({ term }) => hasSign(term)) ?? terms[0]

@@ -95,7 +95,7 @@ export class PageWalk {
     const restAt = this.#at
     const keyLength = shared + rest
     const end = restAt + rest + valueLength
-    // Bytes beyond the page are undefined, and a comparison with what they make is false.
+    // Bytes beyond the page are undefined, and comparisons with them are false.
     if (!(shared <= this.#keyLength && keyLength <= termBytesMax + 1 && end <= treePageBytes)) throw damaged()
     this.#shared = shared
     this.#restAt = restAt

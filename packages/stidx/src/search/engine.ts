@@ -16,7 +16,7 @@ export interface Engine {
   beginnings: Tree
   scores: Scores
   analyzer: Analyzer
-  /** Lists of terms that this search has read: by what it requires it ranks, too. */
+  /** Lists of terms that this search has read; filters and ranking share them. */
   lists: Map<string, LoadedTerm | null>
 }
 

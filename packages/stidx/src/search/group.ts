@@ -1,4 +1,4 @@
-/** Joins the posting lists of several terms to those of one word: of each record the best impact and all fields. */
+/** Joins the posting lists of several terms to those of one word: the best impact and all fields of each record. */
 
 import { fieldsOfPosting, PostingBlocks, type PostingList } from '../reader/postings.ts'
 import { type Ranked, TopRecords } from './top-records.ts'

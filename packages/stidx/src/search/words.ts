@@ -19,7 +19,7 @@ export interface ListedWord {
   lists: { list: LoadedTerm; percent: number }[]
 }
 
-/** All words that begin alike, joined to one, and what that weighs. */
+/** All words that begin alike, joined to one, and their weight. */
 export interface JoinedWord {
   group: Group
   weight: number
