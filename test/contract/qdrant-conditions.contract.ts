@@ -50,7 +50,7 @@ export function describeQdrantConditions(name: string, url: string): void {
       expect(await held()).toEqual({ 0: { v: 'a' }, 1: { v: 'b' }, 2: { at: 1 } })
     })
 
-    test('one of several conditions is enough, of which one may be several together', async () => {
+    test('one of several conditions is enough; one may combine several', async () => {
       const stored = [
         { epoch: 1, at: 9 },
         { epoch: 2, at: 3 },

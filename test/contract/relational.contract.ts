@@ -91,7 +91,7 @@ function describeStatements(harness: RelationalHarness): void {
     expect(result.rows).toEqual([{ n: 7 }])
   })
 
-  test('a statement that comes again is what its text says, whatever became of its table', async () => {
+  test('a repeated statement follows its text, even after its table has changed', async () => {
     await db().query('create table changing (a int); insert into changing values (1), (2)')
     const read = async (a: number) =>
       (await db().query('select * from changing where a > $1 order by a', [a])).rows

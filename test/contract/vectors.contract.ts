@@ -191,7 +191,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     expect(Object.keys(hits[0]!.payload!).sort()).toEqual(Object.keys(payload).sort())
   })
 
-  test('what cannot be kept is refused for good, and nothing of that call is applied', async () => {
+  test('an unstorable point is refused for good, and nothing of that call is applied', async () => {
     const { store, name } = await fresh()
     const faulty = [vector(Number.NaN), vector(Infinity), vector(), new Float32Array(dimension + 1).fill(1)]
     for (const bad of faulty) {
@@ -222,7 +222,7 @@ function describePoints({ fresh, vector, upsert, dimension }: VectorsContext): v
     expect(hits[0]!.id).toBe('id-100')
   })
 
-  test('stats and ping tell how it is', async () => {
+  test('stats and ping report the state', async () => {
     const { store, name } = await fresh()
     await store.apply(name, [upsert('a', vector(1)), upsert('b', vector(0, 1))])
     await store.ping()

@@ -103,7 +103,7 @@ describe('a backup of a running platform', { timeout: 240_000 }, () => {
     }
     expect((await command(home, 'backup', second)).code).toBe(0)
     rmSync(second)
-    // The platform removes its copy when it hears that nobody waits for it.
+    // The platform removes its copy when the connection of the command closes.
     await eventually('nothing is left', () => readdirSync(backups).length === 1)
   })
 

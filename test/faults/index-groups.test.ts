@@ -116,7 +116,7 @@ test('a point that never gets through raises an alarm, and is passed by an opera
   await expect(skip({ partition, offset }, 'audit-writer')).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('what lies beyond a position that was set back is not applied any more, until it is applied again', async () => {
+test('operations beyond a position that was set back count as accepted until they are applied again', async () => {
   const { platform, points, startWriter } = await openSlowPlatform()
   const { publisher, codec, log } = platform
   const { eventLog } = platform.engines

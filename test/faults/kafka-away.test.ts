@@ -38,7 +38,7 @@ const open = () => openTestLog(cluster.brokers, 'faults')
 const spec = (name: string) => topicSpec(name, { partitions: 2 })
 const records = (...values: string[]) => values.map((value) => ({ key: null, value: Buffer.from(value) }))
 
-/** Joins, keeps what it hears, starts at the committed position or the first record. */
+/** Joins, keeps all records, starts at the committed position or the first record. */
 async function join(log: EventLog, topic: string) {
   const heard: string[] = []
   const alarms: unknown[] = []
@@ -79,8 +79,8 @@ describe('a broker that is away', () => {
     await start()
     await eventually('the ping answers', () => log.ping(1_000).then(() => true), patienceMs)
     await log.append(topic, 1, records('now'), { timeoutMs: patienceMs })
-    await eventually('the member hears it', () => heard.includes('now'), patienceMs)
-    await eventually('the tail hears it', () => tailed.includes('now'), patienceMs)
+    await eventually('the member reads it', () => heard.includes('now'), patienceMs)
+    await eventually('the tail reads it', () => tailed.includes('now'), patienceMs)
     await eventually('the tail is current', () => tail.current(), patienceMs)
   }, 240_000)
 
@@ -113,7 +113,7 @@ describe('a broker that is away', () => {
       records: (_, some) => void tailed.push(...some.map((record) => record.value!.toString())),
     })
     await tail.ready
-    await eventually('they are heard', () => heard.length === 3, patienceMs)
+    await eventually('they are read', () => heard.length === 3, patienceMs)
     await eventually(
       'a commit',
       async () => (await consumer.commit(0, 3, 'three')) === 'committed',
@@ -124,8 +124,8 @@ describe('a broker that is away', () => {
     await eventually('it is not alive', () => !consumer.alive(), patienceMs)
     await start()
     await log.append(topic, 0, records('4', '5'), { timeoutMs: patienceMs })
-    await eventually('the member hears the new ones', () => heard.includes('5'), patienceMs)
-    await eventually('the tail hears them', () => tailed.includes('5'), patienceMs)
+    await eventually('the member reads the new ones', () => heard.includes('5'), patienceMs)
+    await eventually('the tail reads them', () => tailed.includes('5'), patienceMs)
     await eventually('it is alive', () => consumer.alive(), patienceMs)
     expect(heard).toEqual(['1', '2', '3', '4', '5'])
     expect(tailed).toEqual(['1', '2', '3', '4', '5'])

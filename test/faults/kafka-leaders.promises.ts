@@ -110,7 +110,7 @@ export function describeLogWithoutLeaders(stack: AwayStack): void {
       await append(10)
       const allHeard = (count: number) => () =>
         heard.size === partitions && [...heard.values()].every((offsets) => offsets.length >= count)
-      await eventually('all is heard', allHeard(10), patienceMs)
+      await eventually('all records are read', allHeard(10), patienceMs)
       const node = await leaderOf(
         stack.servers.kafka.brokers,
         '__consumer_offsets',
@@ -122,7 +122,7 @@ export function describeLogWithoutLeaders(stack: AwayStack): void {
       await eventually('a commit', async () => (await consumer.commit(0, 20, '')) === 'committed', patienceMs)
       await stack.startKafka(node)
       await append(1)
-      await eventually('the rest is heard', allHeard(21), patienceMs)
+      await eventually('the rest is read', allHeard(21), patienceMs)
       expect([gained.toSorted(), lost]).toEqual([[0, 1, 2, 3, 4, 5], []])
       for (const offsets of heard.values()) expect(offsets).toEqual(Array.from({ length: 21 }, (_, i) => i))
     }, 240_000)

@@ -111,7 +111,7 @@ export function describePlatformWithoutEngines(stack: AwayStack): void {
         expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
       }
       const sick = async () => (await client.health()).components.event_log.status === 'fail'
-      await eventually('health tells it', sick, patienceMs)
+      await eventually('health reports it', sick, patienceMs)
       await stack.startKafka()
       await goesOn()
       await untilApplied()

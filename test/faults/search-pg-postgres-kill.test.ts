@@ -80,7 +80,7 @@ function startSearching() {
   }
 }
 
-/** Every answer is right, or a typed problem that tells when to come again. */
+/** Every answer is right, or a typed problem with the time of a retry. */
 function check(answers: Numbered[]): void {
   for (const { status, json, headers, n } of answers) {
     if (status === 200) {
@@ -138,7 +138,7 @@ test('all of it is killed and started again: searches and writes go on by themse
   )
   expect(accepted.map(({ status }) => status)).toEqual(new Array(10).fill(202))
   const health = () => call(gateway.vectorUrl, '/v1/health')
-  await eventually('health tells it', async () => (await health()).status === 503, 60_000)
+  await eventually('health reports it', async () => (await health()).status === 503, 60_000)
   await startPostgres()
   await goesOn(searching)
   check(await searching.stop())

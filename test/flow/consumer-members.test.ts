@@ -18,7 +18,7 @@ describe('a record that ends the process', () => {
       async handle(messages: { offset: number }[]) {
         const offsets = messages.map((message) => message.offset)
         batches.push(offsets)
-        // The process ends here: nothing of it is heard again.
+        // The process ends here: it sends nothing more.
         if (killer && offsets.includes(4)) await new Promise<never>(() => {})
         return messages.map(() => done)
       },

@@ -240,7 +240,7 @@ describe('a gained partition', () => {
     return { log, harness, consumer, seen, writtenDaysAgo }
   }
 
-  test('stops when the group made no progress for 25 days and what it has not seen is older', async () => {
+  test('stops when the group made no progress for 25 days and its unread records are older', async () => {
     const { log, consumer, seen, writtenDaysAgo } = await longAgo()
     await writtenDaysAgo(25.5, 0)
     await log.members[0]!.gain([0])

@@ -97,7 +97,7 @@ test('of two verifications at once with one signature only one gets a key', asyn
   expect(answers.map((answer) => answer.status).sort()).toEqual([200, 401, 401])
 })
 
-test('whatever is wrong with a signature gets the same answer', async () => {
+test('every fault of a signature gets the same answer', async () => {
   const own = await gateway.provision({ agentId: 'own' })
   const foreign = await gateway.provision({ agentId: 'foreign' })
   const host = from()

@@ -178,7 +178,7 @@ describe('versions', () => {
     expect(free.map(({ headers }) => headers.get('etag')).sort()).toEqual(['"3"', '"4"'])
   })
 
-  test('what changes nothing keeps the version and the time', async () => {
+  test('an empty change keeps the version and the time', async () => {
     const { json } = await post()
     for (const body of [{}, { status: 'active' }, { subject: note.subject }]) {
       const answer = await patch(json.id, body)

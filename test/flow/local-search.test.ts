@@ -83,7 +83,7 @@ function indexed(): string {
 const patient = { timeout: 180_000 }
 
 describe('stidx', patient, () => {
-  it('indexes, searches, gets and tells, as JSON', () => {
+  it('indexes, searches, gets and prints statistics, as JSON', () => {
     const folder = indexed()
     const found = stidx(['search', 'green', 'deployment', '--limit', '1', '--json'], folder)
     expect(`${found.code} ${found.stderr}`).toBe('0 ')

@@ -97,7 +97,7 @@ describe('a change over HTTP', () => {
     }
   })
 
-  /** Well-formed, but of what does not exist. Who adds a changing route adds it here, too. */
+  /** Well-formed requests about things that do not exist. Add new changing routes here, too. */
   const refused: Record<string, { path: string; body?: unknown }> = {
     'POST /api/v1/agent-keys': { path: '/agent-keys', body: { agent_id: 'nobody' } },
     'DELETE /api/v1/agent-keys/:id': { path: `/agent-keys/ak_${'0'.repeat(26)}` },
@@ -162,7 +162,7 @@ describe('a change over HTTP', () => {
 describe('a change by the command line', () => {
   const handle = () => createControlHandler(operations)(api.platform)
   const output = { item() {}, progress() {} }
-  /** Well-formed, but of what does not exist. Who adds a changing command adds it here, too. */
+  /** Well-formed arguments about things that do not exist. Add new changing commands here, too. */
   const refused: Record<string, unknown> = {
     'agents provision': { agent_id: '..' },
     'agents update': { agent_id: 'nobody', role: 'x' },

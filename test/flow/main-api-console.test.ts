@@ -215,7 +215,7 @@ describe('a webhook target', () => {
   })
 })
 
-test('dispatches are listed with how their runs are; of others only to admins', async () => {
+test('dispatches are listed with how their runs are; those of others only to admins', async () => {
   const { data: made } = await as('member', 'POST', '/dispatches', { message: 'Of a member' })
   const listed = await eventually('it has ended', async () => {
     const { data } = await as('member', 'GET', '/dispatches?status=completed')

@@ -94,7 +94,7 @@ test('the table has no route that is not there, and every described one', async 
   expect(described.filter((name) => !inTable.includes(name))).toEqual([])
   for (const [name] of guarded) {
     const answer = await ask(name, await api.tokenFor('admin'))
-    // What names nothing that exists is 404, too, but says what it did not find.
+    // A route that looks for a missing thing is 404, too, but its detail names the thing.
     expect([name, answer.json.detail]).not.toEqual([name, 'There is nothing at this address.'])
   }
 })

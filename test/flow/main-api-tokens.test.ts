@@ -184,7 +184,7 @@ describe('refused', () => {
     expect(id).toMatch(/^ak_[0-9a-z]{26}$/)
   })
 
-  test('whatever is no agent key, as 400; whatever has its shape, as 401', async () => {
+  test('text that is no agent key, as 400; text of its shape, as 401', async () => {
     const key = fc
       .tuple(fc.constantFrom('svc_', 'svc-', 'SVC_', 'vk_live_', ''), fc.string({ maxLength: 80 }))
       .map((parts) => parts.join(''))

@@ -156,7 +156,7 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
       expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'node_lost' } })
       const waiting = client.run('two', 'hello', { sessionId: 'fresh' })
       await adk.start()
-      // It had made the session before: the node has forgotten it.
+      // The session was made before the node was started again, and is lost.
       expect((await waiting).events.map(said)).toEqual(['TWO: first', 'TWO: second'])
     })
   })

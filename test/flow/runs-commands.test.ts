@@ -96,7 +96,7 @@ test('a run that fails is an exit code, and says why', async () => {
   expect(answer.run.error?.code).toBe('agent_error')
 })
 
-test('what cannot be sent is refused', async () => {
+test('messages that cannot be sent are refused', async () => {
   const codeOf = async (args: string[], code: number) =>
     (await runJson<{ error: { code: string } }>(args, env, code)).error.code
   expect(await codeOf(['run', 'NOBODY', 'hello'], 1)).toBe('agent_not_found')

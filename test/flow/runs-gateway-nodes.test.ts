@@ -170,7 +170,7 @@ describe('a node', () => {
     expect((await answering).status).toBe(200)
   })
 
-  it('that forgets its sessions gets them again', async () => {
+  it('that loses its sessions gets them again', async () => {
     const fields = { sessionId: 's-forgotten' }
     await platform.run('whale', 'x', { fields })
     platform.node.forgetSessions()

@@ -136,7 +136,7 @@ describe('a name in the reply of an agent', () => {
     expect(answer.status).toBe(200)
   })
 
-  it('is heard when the agent is away: the tree ends all the same', async () => {
+  it('counts when the agent is away: the tree ends all the same', async () => {
     platform.script('whale', silent('ask PULSE'))
     platform.script('pulse', () => [{ raise: 'broken' }])
     const answer = await platform.run('whale', 'x')

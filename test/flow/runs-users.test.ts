@@ -35,7 +35,7 @@ const given = (sessionId: string) =>
   platform.node.runs.filter((run) => run.sessionId === sessionId).map(({ text }) => text)
 
 describe('an agent that is made again under an old id', () => {
-  it('sees nothing of the old one, ends nothing, and hears nothing of its sessions', async () => {
+  it('sees nothing of the old one, ends nothing, and gets nothing of its sessions', async () => {
     const old = await platform.keyOf('renewed')
     const session = { sessionId: 's-renewed' }
     const run = await platform.run('whale', 'the code is 4711', { key: old, fields: session })

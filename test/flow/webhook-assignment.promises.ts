@@ -102,7 +102,7 @@ export function describeAssignment(driver: string, environment: () => Promise<Re
       await growing
       expect((await ensured).get(topic.name)!.partitions).toBe(192)
 
-      // Once nothing waits for it a target is forgotten, and its partition is the next one's.
+      // Once it has no pending events a target is removed, and its partition is the next one's.
       const parts = partsOf(again)
       const owner = [...taken].find(([, partition]) => partition === 69)![0]
       await expect(forgetTarget(parts, owner, group)).rejects.toMatchObject({ code: 'conflict' })

@@ -114,7 +114,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
       await down.down()
       const ill = { hanging, slow, down, endless }
       const entries = Object.entries({ ...ill, fast0: fast[0]!, fast1: fast[1]! })
-      // Without a retry: one call of five seconds tells an outage as well as two.
+      // Without a retry: one call of five seconds proves an outage as well as two.
       await world.targets(
         Object.fromEntries(entries.map(([name, { url }]) => [name, { url, backoff_ms: 20, retry: 0 }])),
       )

@@ -64,7 +64,7 @@ test('every request of the reference page works when it is pasted into a shell',
   samples.sort((a, b) => rank(a) - rank(b))
   const script = samples.flatMap(({ id, source }) => [
     `output=${join(shellFolder, id)}`,
-    // As pasted: in this shell, so that what it exports is there for the others.
+    // As pasted: in this shell, so that later blocks see its exports.
     `{ ${source}\n} > "$output" || exit 1`,
     ...(id === 'upsertPoints'
       ? [

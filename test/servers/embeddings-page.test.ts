@@ -72,22 +72,28 @@ test.each(recipes)('$heading: $env.EMBEDDINGS_MODEL stores and finds', patient, 
   expect(server.requests.at(-1)).toMatchObject({ path: '/v1/embeddings', model: env.EMBEDDINGS_MODEL })
 })
 
-test('what can never fit stops the start and says what to change', patient, async () => {
-  const { heading, env } = recipes[2]!
-  const server = await openEndpoint(heading)
-  const sound = environment(env, server)
-  const refusal = async (changed: Record<string, string>) => {
-    const started = openGatewayPlatform({ ...sound, ...changed }).then((gateway) => gateway.close())
-    return started.then(
-      () => 'it started',
-      (error: Error) => error.message,
+test(
+  'settings that can never fit stop the start, with a message that says how to change them',
+  patient,
+  async () => {
+    const { heading, env } = recipes[2]!
+    const server = await openEndpoint(heading)
+    const sound = environment(env, server)
+    const refusal = async (changed: Record<string, string>) => {
+      const started = openGatewayPlatform({ ...sound, ...changed }).then((gateway) => gateway.close())
+      return started.then(
+        () => 'it started',
+        (error: Error) => error.message,
+      )
+    }
+    expect(await refusal({ EMBEDDINGS_DIMENSIONS: '' })).toMatch(
+      /3072 dimensions.*EMBEDDINGS_DIMENSIONS=1536/,
     )
-  }
-  expect(await refusal({ EMBEDDINGS_DIMENSIONS: '' })).toMatch(/3072 dimensions.*EMBEDDINGS_DIMENSIONS=1536/)
-  expect(await refusal({ EMBEDDINGS_API_KEY: 'sk-other' })).toMatch(/answers 401/)
-  expect(await refusal({ EMBEDDINGS_MODEL: 'text-embedding-4' })).toMatch(/answers 404.*model/)
-  expect(await refusal({ EMBEDDINGS_DIMENSIONS: '3072' })).toMatch(/EMBEDDINGS_DIMENSIONS must be <= 1536/)
-})
+    expect(await refusal({ EMBEDDINGS_API_KEY: 'sk-other' })).toMatch(/answers 401/)
+    expect(await refusal({ EMBEDDINGS_MODEL: 'text-embedding-4' })).toMatch(/answers 404.*model/)
+    expect(await refusal({ EMBEDDINGS_DIMENSIONS: '3072' })).toMatch(/EMBEDDINGS_DIMENSIONS must be <= 1536/)
+  },
+)
 
 test(
   'an endpoint that is away does not stop the start; embeddings are 503 until it is back',

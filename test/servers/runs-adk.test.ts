@@ -124,6 +124,6 @@ test('a node that is killed in mid-stream is lost; afterwards it is unavailable,
   expect(seen).toEqual(['begun'])
   await expect(eventsOf('two', { sessionId: 'before' })).rejects.toMatchObject({ kind: 'unavailable' })
   await adk.start()
-  // The client believes that the session is there: the node says otherwise, and gets it again.
+  // The client expects the session to be there: the node says otherwise, and gets it again.
   expect((await eventsOf('two', { sessionId: 'before' })).map(textOf)).toEqual(['first', 'second'])
 })

@@ -90,7 +90,7 @@ function writeTargets() {
   return { file, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-/** Makes what they need first: a point, and a challenge that is signed. To be asked again for each client. */
+/** The calls, after making their preconditions: a point, and a signed challenge. Call it again for each client. */
 export async function describedCalls(world: DescribedPlatform): Promise<DescribedCall[]> {
   const gateway = world.platform.vectorUrl
   const point = { id: 'STIDX001-5f2d1c', vector: new Array(1536).fill(1), payload: { status: 'active' } }

@@ -40,7 +40,7 @@ export interface SpawnOptions {
   cwd?: string
   /** Further variables. */
   env?: Record<string, string>
-  /** Called with what kills whatever is left of it. Default: when the test ends. */
+  /** Called with a function that kills the processes left. Default: when the test ends. */
   atEnd?(kill: () => Promise<void>): void
 }
 

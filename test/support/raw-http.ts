@@ -25,7 +25,7 @@ export async function rawConnection(port: number, first = '', host = '127.0.0.1'
     text += piece
     wake()
   })
-  // A reset shows in what did not come.
+  // A reset shows in the missing part of the answer.
   socket.on('error', () => {})
   socket.on('end', () => socket.end())
   const ended = new Promise<string>((resolve) => socket.once('close', () => resolve(text)))

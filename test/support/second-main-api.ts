@@ -1,4 +1,4 @@
-/** Another instance of the main API on the engines of a running platform, of which Postgres and the log can be taken away. */
+/** Another instance of the main API on the engines of a running platform; its Postgres and its log can be cut off. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'

@@ -29,7 +29,7 @@ interface Pair {
   held: Buffer[] | null
 }
 
-/** Between the end of a silence and what arrives late. */
+/** Between the end of a silence and the late bytes. */
 const lateMs = 1_500
 /** A server has taken what arrived when it answers nothing more for this long. */
 const quietMs = 500
@@ -81,7 +81,7 @@ function join(pairs: Set<Pair>, pair: Pair): void {
   server.on('data', (bytes) => {
     if (!pair.held) client.write(bytes)
   })
-  // A silent connection outlives its client: what that one sent is still under way.
+  // A silent connection outlives its client: the bytes that it sent are still in flight.
   for (const socket of [client, server]) {
     socket.on('error', () => {})
     socket.on('close', () => {

@@ -1,4 +1,4 @@
-/** Counts the characters that a function looks at: what it costs, on a machine of any speed. */
+/** Counts the characters that a function looks at: its cost, on a machine of any speed. */
 
 type Method = (this: unknown, ...given: unknown[]) => unknown
 

@@ -10,7 +10,7 @@ import { createProcesses, type Processes, type ServiceProcess, untilReady } from
 /** A place for a process: its name, home and port stay the same over its restarts. */
 export interface Place {
   name: string
-  /** How many processes it has had: what one of them sent is never behind what it sent later. */
+  /** How many processes it has had: requests of one process are never behind its later ones. */
   incarnation(): string
   /** Empty where no gateway runs. */
   vectorUrl: string

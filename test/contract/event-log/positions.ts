@@ -1,4 +1,4 @@
-/** Positions: missing, expired, beyond the end, set by an operator, forgotten with their group. */
+/** Positions: missing, expired, beyond the end, set by an operator, deleted with their group. */
 
 import { describe, expect, test } from 'vitest'
 import { eventually } from '#test/support/eventually.ts'
@@ -116,7 +116,7 @@ function describeOperators(world: World): void {
     expect((await log.groupState(group, topic)).committed[0]!.offset).toBe(0)
   })
 
-  test('a group is listed while it has a position, and forgotten when it is deleted', async () => {
+  test('a group is listed while it has a position, and not listed once it is deleted', async () => {
     const log = await world.client()
     const topic = await world.topic(log)
     await log.append(topic, 0, numbered(2))

@@ -96,7 +96,7 @@ export function describeReaders(world: World): void {
       const other = await read(log, topic, [[0, 0]])
       await reader.close()
       await log.append(topic, 0, numbered(3))
-      await eventually('the other one hears', () => other.records.length === 3)
+      await eventually('the other reader has read all', () => other.records.length === 3)
       expect(records).toEqual([])
       expect((await log.listGroups()).filter((group) => !before.includes(group))).toEqual([])
     })

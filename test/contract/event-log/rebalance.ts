@@ -160,7 +160,7 @@ function describeOwnership(world: World): void {
     expect(await commit(first.consumer, 1 - moved, 10)).toBe('committed')
   })
 
-  test('a member is asked before a partition moves; what it commits then is what the next owner finds', async () => {
+  test('a partition is revoked before it moves; the next owner finds the commits of that moment', async () => {
     const log = await world.client()
     const topic = await world.topic(log, { partitions: 2 })
     for (const partition of [0, 1]) await log.append(topic, partition, numbered(10))

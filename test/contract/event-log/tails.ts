@@ -161,14 +161,14 @@ export function describeTails(world: World): void {
       expect(seen).toEqual([4, 5])
     })
 
-    test('several tails each hear everything, and none shows as a group', async () => {
+    test('several tails each get everything, and none shows as a group', async () => {
       const log = await world.client()
       const topic = await world.topic(log)
       const before = await log.listGroups()
       const tails = await Promise.all(range(0, 3).map(() => openTail(log, topic, 'beginning')))
       await Promise.all(tails.map(({ tail }) => tail.ready))
       await log.append(topic, 0, numbered(4))
-      await eventually('all hear all', () => tails.every(({ records }) => records.length === 4))
+      await eventually('every tail has read all', () => tails.every(({ records }) => records.length === 4))
       expect((await log.listGroups()).filter((group) => !before.includes(group))).toEqual([])
     })
 

@@ -78,7 +78,7 @@ export function describeTopics(world: World): void {
       await expect(log.append(topic, 0, numbered(1))).rejects.toMatchObject({ code: 'not_found' })
     })
 
-    test('offsets tell the first and the next offset of every partition', async () => {
+    test('offsets are the first and the next offset of every partition', async () => {
       const log = await world.client()
       const topic = await world.topic(log, { partitions: 3 })
       await log.append(topic, 1, numbered(4))

@@ -146,7 +146,7 @@ function seen(lines: readonly Line[], begunAt: number): Pick<FaultResult, 'calls
   return { calls, refused, pause }
 }
 
-/** Polls without loading what it asks; throws with the last answers of every line. */
+/** Polls without loading the platform; throws with the last answers of every line. */
 function waiting(lines: readonly Line[], report: (text: string) => void) {
   const answers = () =>
     lines.map(({ kind, platform, calls }) => {

@@ -110,7 +110,7 @@ async function openQdrant() {
   if (own) return { url: own.url, real: true, kill: own.kill9, start: own.start, close: own.kill9 }
   console.error('\n*** No qdrant executable on the PATH: a SMALL QDRANT IN MEMORY takes its place. ***\n')
   const fake = await openFakeQdrant()
-  // It forgets nothing: who kills it cuts its way.
+  // It loses nothing: a kill only cuts its way.
   const nothing = async () => {}
   return { url: fake.url, real: false, kill: nothing, start: nothing, close: fake.close }
 }
