@@ -1,4 +1,4 @@
-/** What a bench is: a name and a run that gives rows, each a measurement with its peer of the same run. */
+/** A bench: a name and a run that gives rows, each a measurement with its peer of the same run. */
 
 export interface BenchRow {
   what: string

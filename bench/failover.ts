@@ -19,7 +19,7 @@ import { openDistributedEngines, provision } from './distributed-stage.ts'
 import { openIndexLoad } from './failover-indexes.ts'
 import { openTargetLoad } from './failover-targets.ts'
 
-/** What must hold, in seconds. */
+/** Bars, in seconds. */
 const killedMax = 10
 const readableMax = 8
 const movedMax = 2

@@ -1,4 +1,4 @@
-/** What the embedded platform takes of a machine: memory, processor, disk, and how long one waits for it. */
+/** The embedded platform's use of a machine: memory, processor, disk, and how long one waits for it. */
 
 import { spawnSync } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -55,7 +55,7 @@ async function main(args: string[]): Promise<number> {
   return flags.has('--check') && rows.some((row) => row.bar && !passes(row)) ? 1 : 0
 }
 
-/** What takes a value is every option of a bench: `--minutes 3`. */
+/** Every option of a bench takes a value: `--minutes 3`. */
 function readArguments(args: string[]) {
   const valued = new Set(benches.flatMap(({ options = {} }) => Object.keys(options)))
   const flags = new Set<string>()

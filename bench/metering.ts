@@ -1,4 +1,4 @@
-/** What the limits add to a request: the same searches by an agent that is counted and by one that is not. */
+/** The cost of limits for a request: the same searches by an agent that is counted and by one that is not. */
 
 import { type Bench, type BenchRow, quantile } from './bench.ts'
 import { openCaller } from './load.ts'

@@ -1,8 +1,8 @@
-/** What processes take of the machine, read from /proc: so these benches run on Linux alone. */
+/** Processor time and memory of processes, read from /proc: so these benches run on Linux alone. */
 
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** What Linux counts in: USER_HZ is 100 on every machine that Node runs on. */
+/** The unit of Linux's counts: USER_HZ is 100 on every machine that Node runs on. */
 const ticksPerSecond = 100
 
 /** Seconds of the processor that a process, its children, and those of them that have ended have used so far. */

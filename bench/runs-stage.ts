@@ -1,4 +1,4 @@
-/** What the bench of runs works on: the platform on both kinds of engines, with an orchestrator that costs next to nothing. */
+/** The stage of the bench of runs: the platform on both kinds of engines, with an orchestrator that costs little. */
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * What an agent of the default tier with slow conditions takes from the others: simple searches of another agent and
+ * The cost of one agent's slow conditions (default tier) for others: simple searches of another agent and
  * writes of the mirror, meanwhile compared with alone, on the embedded engine and on PostgreSQL.
  */
 

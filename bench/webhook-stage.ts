@@ -61,7 +61,7 @@ export function rateOf(reports: SinkReport[]): number {
   return (delivered - busy.length) / ((lastAt - firstAt) / 1_000)
 }
 
-/** What the comparison sends: one of the courier's own requests, with new numbers. */
+/** The request of the comparison: one of the courier's own, with new numbers. */
 export interface Sample {
   /** Those that all requests have in common, by their names as the courier writes them. */
   headers: Record<string, string>

@@ -11,7 +11,7 @@ const baseAreas = ['services/access', 'services/records/store', 'services/record
 const areas = ['vectors', 'webhooks', 'records', 'runs', 'outbox'].map((name) => `services/${name}`)
 
 const kit = ['lib', 'schemas', 'topics', 'engines', 'runtime']
-/** What a room may import besides itself. */
+/** The rooms that a room may import besides itself. */
 const mayImport: Record<string, readonly string[]> = {
   lib: [],
   schemas: [],

@@ -11,7 +11,7 @@ import { projectRoot } from './source-files.ts'
 
 const folders = new Set(
   readdirSync(projectRoot, { withFileTypes: true })
-    // What people keep in the playground is theirs.
+    // Files of the playground belong to its user.
     .filter((entry) => entry.isDirectory() && entry.name !== 'playground')
     .map((entry) => entry.name),
 )

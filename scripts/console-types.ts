@@ -40,7 +40,7 @@ async function makeTypes(): Promise<string> {
   return readFileSync(output, 'utf8')
 }
 
-/** What the console reads of it: paths below /api/v1, and of their answers those that are no problem documents. */
+/** The part that the console reads: paths below /api/v1, and their answers without problem documents. */
 async function describeMainApi(): Promise<object> {
   const running = await startPlatform({
     migrations: migrationFolders,

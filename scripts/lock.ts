@@ -1,4 +1,4 @@
-/** What must hold for package-lock.json, for `npm ci` on every platform. */
+/** Rules for package-lock.json, so that `npm ci` works on every platform. */
 
 export interface Locked {
   version?: string

@@ -13,7 +13,7 @@ import { openKafkaCluster } from './servers/kafka.ts'
 import { openPostgres } from './servers/postgres.ts'
 import { openRegistry } from './servers/registry.ts'
 
-/** What a start leaves is given back to the system by then. */
+/** By then V8 has given the memory of the start back to the system. */
 const idleMs = 20_000
 
 const [kafka, registry, postgres, vectors] = await Promise.all([

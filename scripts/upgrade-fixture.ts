@@ -11,7 +11,7 @@ import { goneForGood, lastPoints } from './upgrade/content.ts'
 import type { Manifest, StackManifest, StackName } from './upgrade/manifest.ts'
 import { makeDistributed, makeEmbedded } from './upgrade/stacks.ts'
 
-/** What belongs to one run, one machine or one broker alone. */
+/** Files of one run, one machine or one broker alone. */
 const leftOut = [
   ...['./home/run', './home/owner.pid', './home/lock.sqlite', './home/targets.yaml'],
   ...['./kafka/.lock', './kafka/.kafka_cleanshutdown.lock'],

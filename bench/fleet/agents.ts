@@ -1,4 +1,4 @@
-/** The simulated agents: what each holds, what it was promised, and the requests that it sends. */
+/** The simulated agents: their credentials, the acknowledged writes of each, and the requests that they send. */
 
 import { Pool } from 'undici'
 import { createRandom } from '../points.ts'
@@ -27,7 +27,7 @@ export interface Agent {
   groups: Group[]
 }
 
-/** What the platform has acknowledged besides points. */
+/** Acknowledged work besides points. */
 export interface Kept {
   notes: { agent: Agent; id: number; text: string }[]
   goals: { agent: Agent; id: number; text: string }[]

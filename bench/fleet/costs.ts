@@ -1,4 +1,4 @@
-/** What one request of each kind costs: each kind alone for a while, less what the same time costs without requests. */
+/** The cost of one request of each kind: each kind alone for a while, less the cost of that time without requests. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Forked } from '../forked.ts'

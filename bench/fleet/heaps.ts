@@ -1,4 +1,4 @@
-/** What the JavaScript heaps of a process hold after a collection, asked over Node's inspector: one for each of its threads. */
+/** Sizes of a process's JavaScript heaps after a collection, asked over Node's inspector: one for each thread. */
 
 export interface Heap {
   /** `main`, or the name of a thread. */
@@ -51,7 +51,7 @@ export async function readHeaps(inspectorUrl: string): Promise<Heap[]> {
 
 async function readHeap(thread: string, ask: Ask): Promise<Heap> {
   await ask('HeapProfiler.enable')
-  // What finalizers release goes with the second one.
+  // Objects released by finalizers go with the second collection.
   for (let times = 0; times < 2; times++) await ask('HeapProfiler.collectGarbage')
   const { usedSize: bytes } = await ask<{ usedSize: number }>('Runtime.getHeapUsage')
   await ask('HeapProfiler.disable')

@@ -56,7 +56,7 @@ export interface LoadResult {
   minutes: MinuteOfKind[]
   /** Minute → kind and code, as `run: node_lost` → count. */
   errors: { minute: number; kind: Kind; code: string; count: number }[]
-  /** What the first faults said. */
+  /** Messages of the first faults. */
   samples: string[]
   requests: number
 }
@@ -130,7 +130,7 @@ const handlers = {
   },
   result: (_: null): LoadResult => result,
   check: (_: null): Promise<CheckedPromises> => checkPromises(fleet!),
-  /** What the receivers of webhooks must have got. */
+  /** Events that the receivers of webhooks must have got. */
   promised: (_: null) => ({ runs: fleet!.kept.runs.map(({ id }) => id), fired: fleet!.kept.fired }),
 }
 

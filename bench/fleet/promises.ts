@@ -33,7 +33,7 @@ export async function checkPromises(fleet: Fleet): Promise<CheckedPromises> {
   }
 }
 
-/** What `find` names of one item; how many it has looked at. */
+/** The losses that `find` names for one item, and how many things it has looked at. */
 type Looked = { checked: number; lost: string[] }
 
 async function check<T>(items: readonly T[], look: (item: T) => Promise<Looked>): Promise<Checked> {

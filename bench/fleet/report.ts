@@ -119,7 +119,7 @@ function countTable({ counts, load }: TrialResult): string[] {
   return table(['what the load added', '', 'a request'], rows)
 }
 
-/** What a request of each kind costs by itself. */
+/** The cost of a request of each kind by itself. */
 function costsTables({ idle, byKind }: Costs): string[] {
   const names = Object.keys(idle.processor).filter((name) => name !== 'processes below the platform')
   const counted = Object.keys(idle.counts).filter((name) =>

@@ -1,4 +1,4 @@
-/** What a load has to keep, as rows of the bench: nothing lost, order kept, memory that does not grow. */
+/** The promises of a load, as rows of the bench: nothing lost, order kept, memory that does not grow. */
 
 import { type BenchRow, quantile } from '../bench.ts'
 import type { Kind } from './mix.ts'

@@ -1,4 +1,4 @@
-/** What the bench `fleet` runs on: the `flotilla` command with all services, embedded or on distributed engines. */
+/** The stack below the bench `fleet`: the `flotilla` command with all services, embedded or on distributed engines. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -40,7 +40,7 @@ export interface Stack {
   /** The platform is the first. */
   watched: Watched[]
   inspectorUrl: string
-  /** What engines have been given so far, by its name: records of each topic, transactions. */
+  /** Counts of the engines' work so far, by its name: records of each topic, transactions. */
   counts(): Promise<Record<string, number>>
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** What the platform calls in the bench `fleet`: webhook receivers that check what they get, and agents that runs are sent to. */
+/** The surroundings of the bench `fleet`: webhook receivers that check their events, and agents that get runs. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

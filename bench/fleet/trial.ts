@@ -19,7 +19,7 @@ const provisionedAtOnce = 4
 export interface TrialOptions {
   stack: StackName
   minutes: number
-  /** What memory at the end is compared with. */
+  /** Memory at the end is compared with memory at this minute. */
   settledAfterMinutes: number
   perSecond: number
   /** This kind of request alone. */
@@ -41,7 +41,7 @@ export interface TrialResult extends TrialOptions {
   load: LoadResult
   observations: Observation[]
   begun: Observation
-  /** What the load added: records of topics, transactions. */
+  /** Work added by the load: records of topics, transactions. */
   counts: Record<string, number>
   settled: PartEnd
   end: PartEnd

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { serveForked } from '../forked.ts'
 
-/** What an attack may use. */
+/** The means of an attack. */
 export interface Means {
   /** Addresses of the interfaces, by their names. */
   urls: Record<string, string>

@@ -16,7 +16,7 @@ import { Loaded } from './ui/loaded.tsx'
 export function App() {
   const state = useSyncExternalStore(subscribe, currentState)
   const uid = state.phase === 'signed-in' ? state.person.uid : null
-  // What one person read is not for the next.
+  // Data of one person must not be shown to the next.
   useEffect(() => {
     if (uid === null) queries.clear()
   }, [uid])

@@ -11,7 +11,7 @@ export interface PageEntry {
   menu?: string
   /** The letter after `g` that goes there. */
   letter?: string
-  /** Who may not call these does not see it. */
+  /** Hidden from callers that may not call these. */
   needs: readonly string[]
   component: ComponentType
 }

@@ -11,7 +11,7 @@ import { installAdk } from './tools.ts'
 const readyMs = 120_000
 const scriptedFolder = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'test', 'data', 'adk')
 
-/** What each one does is in test/data/adk/scripted.py. */
+/** The agents of test/data/adk/scripted.py. */
 export const adkAgents = [
   'two',
   'echo',

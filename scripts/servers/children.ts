@@ -11,7 +11,7 @@ import { sleep } from '#lib/backoff.ts'
 export interface ServerChild {
   readonly pid: number
   running(): boolean
-  /** What it has written since its start. */
+  /** Its output since its start. */
   output(): string
   /** Resolves when the process is gone. */
   kill(signal: 'SIGTERM' | 'SIGKILL', timeoutMs?: number): Promise<void>

@@ -31,7 +31,7 @@ interface Node {
   id: number
   port: number
   controllerPort: number
-  /** What the nodes use among themselves, where clients come another way. */
+  /** Addresses among the nodes, where clients come another way. */
   nodesPort?: number
   /** Where clients come through a proxy. */
   advertisedPort?: number

@@ -23,7 +23,7 @@ export function installConfluentKafka(): Promise<string> {
   return installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
 }
 
-/** What the quick start in Python signs with. */
+/** The quick start in Python signs with it. */
 export function installCryptography(): Promise<string> {
   return installPythonPackage('cryptography', '50.0.2')
 }

@@ -27,7 +27,7 @@ export function firstPoints(): FixturePoint[] {
   return [...posts(1), ...knowledge(), ...odd(), ...notes()]
 }
 
-/** What takes the place of points that are there. */
+/** Points that overwrite earlier ones. */
 export function overwritingPoints(): FixturePoint[] {
   return posts(2).slice(0, 30)
 }
@@ -44,7 +44,7 @@ export function deletedPoints(): { collection: string; id: string }[] {
     .concat([{ collection: 'almemsha', id: 'gone/__proto__' }])
 }
 
-/** What must be found in the end. */
+/** Points that must be found in the end. */
 export function lastPoints(): FixturePoint[] {
   const points = new Map<string, FixturePoint>()
   const put = (point: FixturePoint) => points.set(`${point.collection}/${point.id}`, point)
@@ -55,7 +55,7 @@ export function lastPoints(): FixturePoint[] {
   return [...points.values()]
 }
 
-/** What must not be found in the end. */
+/** Points that must not be found in the end. */
 export function goneForGood(): { collection: string; id: string }[] {
   const back = new Set(returningPoints().map(({ id }) => id))
   return deletedPoints().filter(({ id }) => !back.has(id))

@@ -10,7 +10,7 @@ import { fillWebhooks } from './fill-webhooks.ts'
 import type { FixtureAgent, FixtureGroup, FixtureLetter, FixturePoint, StackManifest } from './manifest.ts'
 import type { RunningStack } from './running-stack.ts'
 
-/** What the stack cannot say of itself while it runs is missing. */
+/** The manifest without the parts that a running stack cannot report. */
 export type Filled = Omit<StackManifest, 'schemas' | 'roles'>
 
 const keeper = 'keeper'
@@ -160,7 +160,7 @@ async function workerLetters(stack: RunningStack): Promise<FixtureLetter[]> {
   })
 }
 
-/** What only waits for its target is no lag. */
+/** Events pending for a target are no lag. */
 function untilCaughtUp({ command }: RunningStack): Promise<FixtureGroup[]> {
   return eventually('every group but the courier has read everything', async () => {
     const { groups } = await command<{ groups: FixtureGroup[] }>('lag')

@@ -1,4 +1,4 @@
-/** What a fixture for upgrades says of itself: all that later versions must find in it. */
+/** The manifest of a fixture for upgrades: all that later versions must find in it. */
 
 import type { JsonValue } from '#client/client.ts'
 
@@ -21,7 +21,7 @@ export interface Manifest {
 }
 
 export interface StackManifest {
-  /** What `flotilla agents list` printed. */
+  /** Output of `flotilla agents list`. */
   agents: FixtureAgent[]
   /** Private keys below the data directory; only those in force prove who an agent is. */
   keys: { agent_id: string; file: string; in_force: boolean }[]
@@ -32,11 +32,11 @@ export interface StackManifest {
   goals?: { id: number; title: string; status: string }[]
   audit_notes: { id: string; payload: { [key: string]: JsonValue } }[]
   targets: FixtureTarget[]
-  /** What `flotilla webhooks dead-letters list` printed. */
+  /** Output of `flotilla webhooks dead-letters list`. */
   webhook_dead_letters: FixtureWebhookLetter[]
-  /** What `flotilla dead-letters list` printed, without the webhooks. */
+  /** Output of `flotilla dead-letters list`, without the webhooks. */
   worker_dead_letters: FixtureLetter[]
-  /** What `flotilla lag` printed at the end. */
+  /** Output of `flotilla lag` at the end. */
   groups: FixtureGroup[]
   /** Only distributed: the registry's content, and roles that the database's rights name. */
   schemas: RegisteredSchema[]

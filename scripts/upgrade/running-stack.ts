@@ -1,4 +1,4 @@
-/** What a running platform offers to those that fill it for a fixture. */
+/** The handle of a running platform for code that fills it for a fixture. */
 
 export interface RunningStack {
   home: string

@@ -1,4 +1,4 @@
-/** What of a checkout the platform needs to run: packed as a fixture, a later version runs next to it in a test. */
+/** The files of a checkout that the platform needs to run, packed as a fixture; a later version runs next to it. */
 
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

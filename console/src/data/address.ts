@@ -1,4 +1,4 @@
-/** What the address says: the id of the page, and its filters, so that a link shows what its sender saw. */
+/** Reads and sets the address: the id of the page, and its filters, so that a link shows what its sender saw. */
 
 import { useCallback, useMemo } from 'react'
 import { navigate, useBrowserLocation, useSearch } from 'wouter/use-browser-location'

@@ -1,4 +1,4 @@
-/** What the main API answers when it refuses something, as an error that pages can show. */
+/** Refusals of the main API as errors that pages can show. */
 
 interface ProblemDocument {
   title?: string

@@ -1,4 +1,4 @@
-/** What pages read and change: kept while they are open, read again every few seconds, and again after a change. */
+/** Reads and changes of pages: kept while they are open, read again every few seconds, and again after a change. */
 
 import {
   QueryClient,

@@ -61,7 +61,7 @@ async function connect(path: string, last: string | undefined, signal: AbortSign
   return answer.body
 }
 
-/** What trying again does not change. */
+/** Whether a retry cannot help. */
 function isFinal({ status }: Problem): boolean {
   return status >= 400 && status < 500 && status !== 429
 }

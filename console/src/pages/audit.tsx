@@ -1,4 +1,4 @@
-/** Who did what: every change to the platform, page by page. */
+/** The audit: every change to the platform with its caller, page by page. */
 
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'

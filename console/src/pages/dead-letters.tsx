@@ -1,4 +1,4 @@
-/** What the workers gave up on: replayed or discarded by selection or by filter. */
+/** Dead letters of the workers: replayed or discarded by selection or by filter. */
 
 import { useState } from 'react'
 import { Link } from 'wouter'
@@ -69,7 +69,7 @@ function columnsFor(onShow: ((letter: Letter) => void) | null): Column<Letter>[]
   ]
 }
 
-/** What the address says. */
+/** The filter in the address. */
 function useFilter() {
   const [topic, setTopic] = useParam('topic')
   const [group, setGroup] = useParam('group')

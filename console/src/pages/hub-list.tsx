@@ -1,4 +1,4 @@
-/** What the lists of notes and goals have in common: filters in the address, and pages. */
+/** The common parts of the lists of notes and goals: filters in the address, and pages. */
 
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'

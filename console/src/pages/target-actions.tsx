@@ -1,4 +1,4 @@
-/** What can be done with a webhook target: send a test event, give up its head. */
+/** The actions on a webhook target: send a test event, give up its head. */
 
 import { useState } from 'react'
 import { api, take } from '../data/api.ts'

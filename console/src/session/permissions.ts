@@ -1,4 +1,4 @@
-/** What the caller may do: the main API says it, and every page and button asks here. */
+/** The permissions of the caller, from the main API; every page and button asks here. */
 
 import { createContext, use } from 'react'
 import { api, type Data, take } from '../data/api.ts'

@@ -7,7 +7,7 @@ import { Form } from './form.tsx'
 
 interface ConfirmProps {
   title: string
-  /** What the button says. */
+  /** The text of the button. */
   action: string
   /** The name to be typed. */
   typed?: string

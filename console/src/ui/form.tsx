@@ -148,7 +148,7 @@ export function FilterSelect({
 }
 
 interface FormProps {
-  /** What the button says. */
+  /** The text of the button. */
   submit: string
   busy: boolean
   problem: Problem | null

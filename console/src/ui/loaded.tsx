@@ -1,4 +1,4 @@
-/** What a page shows while its data come, when they cannot be had, and when they are old. */
+/** The states of a page whose data are on their way, cannot be had, or are old. */
 
 import { type ReactNode, useEffect, useState } from 'react'
 import type { Problem } from '../data/problem.ts'

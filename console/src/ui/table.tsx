@@ -7,9 +7,9 @@ import { Empty } from './loaded.tsx'
 
 export interface Column<Row> {
   name: string
-  /** What the cell shows. */
+  /** The content of the cell. */
   cell: (row: Row) => ReactNode
-  /** What the column is sorted by; without it it cannot be. */
+  /** The value that the column is sorted by; without it the column cannot be sorted. */
   by?: (row: Row) => string | number | null
   /** Right-aligned, with figures of one width. */
   numeric?: boolean

@@ -109,7 +109,7 @@ export interface Client extends RunCalls {
   notes: Notes
   /** The goals of the hub. */
   goals: Goals
-  /** What the collections hold, how their indexes are, and the p95 of searches. */
+  /** Sizes and indexes of the collections, and the p95 of searches. */
   stats(): Promise<Stats>
   /** Sessions, last operations and use of the limits: of this agent, or of another for those who may look. */
   debugAgent(agentId?: string): Promise<AgentDebug>

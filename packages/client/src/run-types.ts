@@ -90,7 +90,7 @@ export interface MessageOptions {
 export interface RunOptions extends MessageOptions {
   /** False: only the events of the addressed agent, not of those that it or the message names. */
   join?: boolean
-  /** What happens while another run of the session is at work: wait for it (the default), or fail with `session_busy`. */
+  /** While another run of the session is at work: wait for it (the default), or fail with `session_busy`. */
   onBusy?: 'enqueue' | 'reject'
   /** Passed to the agent. */
   stateDelta?: Record<string, unknown>
@@ -104,7 +104,7 @@ export interface ResumeOptions {
   signal?: AbortSignal
 }
 
-/** What the agents said, and the run as it ended. */
+/** The answers of the agents, and the run as it ended. */
 export interface RunAnswer {
   run: Run
   events: RunEvent[]
@@ -117,7 +117,7 @@ export interface RunAnswer {
 export interface EventsOf<R> extends AsyncIterable<RunEvent> {
   /** The number of the last event that was given out: `after` of a later `resume`. */
   readonly lastEventId: number
-  /** What the events belong to, as it ended; undefined before. */
+  /** The run or dispatch as it ended; undefined before. */
   readonly result: R | undefined
 }
 

@@ -2,7 +2,7 @@
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-/** What `IncomingMessage.headers`, a `Headers` object or a plain record give. */
+/** `IncomingMessage.headers`, a `Headers` object or a plain record. */
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>
 
 export interface VerifyOptions {

@@ -1,4 +1,4 @@
-/** What a receiver remembers of finished deliveries: keys against duplicates, the last sequence of each lane. */
+/** A receiver's memory of finished deliveries: keys against duplicates, the last sequence of each lane. */
 
 export interface FinishedDelivery {
   /** The agent, or '' where one target is one lane. */

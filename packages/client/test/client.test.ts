@@ -1,4 +1,4 @@
-/** What the client promises its callers: keys, retries, time-outs and faults. */
+/** Promises of the client to its callers: keys, retries, time-outs and faults. */
 
 import { generateKeyPairSync, verify } from 'node:crypto'
 import { expect, test } from 'vitest'

@@ -8,7 +8,7 @@ import { buildIndex } from '../../stidx/src/build.ts'
 import * as localSearch from '../../stidx/src/index-file.ts'
 import { find, type LocalSearch } from '../src/find.ts'
 
-// What the client uses of local search is what local search has: checked by the compiler.
+// The client's interface of local search fits local search: checked by the compiler.
 localSearch satisfies LocalSearch
 
 function indexOf(records: object[]): string {

@@ -106,7 +106,7 @@ test('a list is read page by page, with its filters', async () => {
   expect(sent.at(-1)?.url.pathname).toBe('/fleet_notes/9/thread')
 })
 
-test('what makes or changes something is sent again only where that does no harm', async () => {
+test('changes are sent again only where that does no harm', async () => {
   let failures = 1
   const flaky: Reply = () => (failures-- > 0 ? problem(503, 'unavailable') : Response.json(note(1)))
   const { client } = worldOver(flaky)

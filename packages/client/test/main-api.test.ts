@@ -1,4 +1,4 @@
-/** What the client of the main API promises: the three stages, renewal, faults of both servers. */
+/** Promises of the main API's client: the three stages, renewal, faults of both servers. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -98,7 +98,7 @@ test('another identity provider is asked at its own address with the key of the 
   expect(sent[1]?.url.href).toBe(`${identityExchangeUrl}?key=AIza`)
 })
 
-test('what the identity provider says of a custom token is the fault', async () => {
+test('a custom token that the identity provider refuses is the fault', async () => {
   const answer = { error: { code: 400, message: 'INVALID_CUSTOM_TOKEN : expired' } }
   const fake = async (input: string | URL | Request) =>
     String(input).includes('signIn')

@@ -232,7 +232,7 @@ interface Fate {
   firedAgain: boolean
 }
 
-/** What a courier would send of events with these fates: in order, some repeated, some parked and replayed at the end. */
+/** A courier's requests for events with these fates: in order, some repeated, some parked and replayed at the end. */
 function courierOf(fates: Fate[]) {
   const sent: Sent[] = []
   const delivered: { task: string; gapThrough: number | null }[] = []

@@ -16,7 +16,7 @@ export interface OwnBuilding extends Building {
   rssBytesMax: number
 }
 
-/** The command as it is shipped, with its limits of memory: of the whole process, its start included. */
+/** The command as it is shipped, with its limits of memory for the whole process, its start included. */
 export function buildOurs(input: string, output: string): OwnBuilding {
   const file = `${output}.usage`
   const command = [pathOf('../bin/stidx.cjs'), 'index-jsonl', '--input', input, '--output', output]

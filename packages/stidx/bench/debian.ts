@@ -21,7 +21,7 @@ export interface CorpusRecord {
 
 export interface Corpus {
   records: CorpusRecord[]
-  /** What the texts were taken from, for the table. */
+  /** The source of the texts, for the table. */
   source: string
 }
 

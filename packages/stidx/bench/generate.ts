@@ -127,7 +127,7 @@ export interface KnownItem {
   id: string
 }
 
-/** What people type who look for one package: its name, words of its title, or both with a word of its description. */
+/** Queries of people who look for one package: its name, words of its title, or both with a word of its description. */
 export function makeKnownItems(corpus: Corpus, count: number, seed: number): KnownItem[] {
   const random = seeded(seed)
   const items: KnownItem[] = []

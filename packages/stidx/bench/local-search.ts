@@ -192,7 +192,7 @@ function inProcessRows({ folder, input, ours, fts5, queries }: Stage, report: Re
 /** The beginnings of most words, of most different names, and of numbers, of which each record has its own. */
 const broadBeginnings = ['a*', 's*', 't*', 'lib*', '1*']
 
-/** What must not grow with the records: opening, and the memory of building. */
+/** Figures that must not grow with the records: opening, and the memory of building. */
 function manyRecordsRows({ folder, corpus, queries, ours }: Stage, report: Report): BenchRow[] {
   const input = join(folder, 'many.jsonl')
   const many = join(folder, 'many.stidx')

@@ -48,7 +48,7 @@ function readKept(kept) {
   }
 }
 
-/** What was not called yet is not compiled yet: so everything is called once before. */
+/** V8 compiles a function at its first call, so everything is called once before. */
 function keep(kept, ofSource, make) {
   const own = `${kept}.${process.pid}`
   try {

@@ -151,7 +151,7 @@ function refuseForeign(output: string, shown: string, force: boolean): void {
   }
 }
 
-/** What a link points to is replaced, and not the link. */
+/** The file behind a link: a build replaces it, and not the link. */
 function realPath(path: string): string {
   try {
     return realpathSync(path)

@@ -30,7 +30,7 @@ function nativeOr(other: Checksum): Checksum {
 function byTables(bytes: Uint8Array): number {
   const { length } = bytes
   const table = crcTable()
-  // What does not fill a word, at the start and at the end, goes byte by byte.
+  // Bytes that do not fill a word, at the start and at the end, go one by one.
   const start = Math.min(length, -bytes.byteOffset & 3)
   const words = readsLowFirst ? (length - start) >> 2 : 0
   let crc = step(table, bytes, 0, start, -1)

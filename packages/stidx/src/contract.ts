@@ -104,7 +104,7 @@ export interface QueryPrefix {
   prefix: string
 }
 
-/** What a record must have: words in a text field, or a value in any other one (`tag` is `tags`). */
+/** A condition for records: words in a text field, or a value in any other one (`tag` is `tags`). */
 export type QueryFilter =
   | { kind: 'words'; field: TextField; text: string; words: QueryWord[] }
   | { kind: 'value'; field: string; text: string }

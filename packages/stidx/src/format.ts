@@ -64,7 +64,7 @@ export const valueSeparator = '\u0000'
 /** Longer values of fields are not indexed. */
 export const valueBytesMax = 200
 
-/** What a key of the hash table is the key of: the byte before it. */
+/** The kinds of keys in the hash table: the byte before the key. */
 export const keyKinds = { id: 'i', slug: 's', title: 't' } as const
 export type KeyKind = keyof typeof keyKinds
 

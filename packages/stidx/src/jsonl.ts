@@ -82,7 +82,7 @@ function createLines(handlers: JsonlHandlers): Lines {
     lineBytes += part.length
   }
 
-  /** What `readLine` makes of it. Nothing of a line of many megabytes is held when this returns. */
+  /** Reads the whole line. Nothing of a line of many megabytes is held when this returns. */
   function takeLine(last: Buffer): SearchRecord | string | null {
     if (line === null || lineBytes === 0) return readLine(last, number)
     keep(last)

@@ -54,7 +54,7 @@ function faultOfValues(root: object): string | null {
   return null
 }
 
-/** What the system says of a file, without its address: "no such file or directory". */
+/** The system's message about a file, without its address: "no such file or directory". */
 export function describeSystemFault(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException
   const said: Readonly<Record<string, string>> = {

@@ -152,7 +152,7 @@ describe('the analyser', () => {
           expect(term).not.toBe('')
           expect(Buffer.byteLength(term)).toBeLessThanOrEqual(255)
           expect([...term, ...surface].every((character) => character >= ' ')).toBe(true)
-          // What a surface leads to is what the index has.
+          // A surface leads to the term in the index.
           if (surface !== '') expect(analyzer.termsOf(surface)[0]!.term).toBe(term)
         }
         expect(analyzer.fold(analyzer.fold(text))).toBe(analyzer.fold(text))

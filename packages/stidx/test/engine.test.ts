@@ -1,4 +1,4 @@
-/** What a search finds and in which order, against a plain scorer that reads every record. */
+/** The results of searches and their order, against a plain scorer that reads every record. */
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -2,7 +2,7 @@
 
 import { apostrophes, classOf, ignored } from './character-classes.ts'
 
-/** What NFKD leaves apart though people type one for the other; ASCII for related letters, Arabic after light-10. */
+/** Letters that NFKD keeps apart though people mix them; ASCII for related letters, Arabic after light-10. */
 const related: Readonly<Record<string, string>> = {
   ß: 'ss',
   æ: 'ae',

@@ -3,7 +3,7 @@
 import { postingsPerBlock } from '../format.ts'
 import { ByteWriter } from './byte-writer.ts'
 
-/** What a record has of the term: impact << 4 | fields. */
+/** A posting's score: impact << 4 | fields of the term in a record. */
 export function packScore(impact: number, fields: number): number {
   return impact * 16 + fields
 }

@@ -78,7 +78,7 @@ export class WordCounter {
     this.#moreFilled = 0
   }
 
-  /** Returns the number of its positions, of which `position` is the first. */
+  /** Returns the number of its positions; `position` is the first of them. */
   #addWord(at: number, record: number, field: number, position: number, isName: boolean): number {
     const words = this.#words
     words[at + metAt]!++

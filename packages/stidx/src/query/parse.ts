@@ -4,7 +4,7 @@ import { hasSign, wordEnd } from '../analysis/word-end.ts'
 import type { Analyzer, ParsedQuery, TextField } from '../contract.ts'
 import { decisiveTerm, endsInPair, wordsOf } from './words.ts'
 
-/** What lies beyond them is not read: a query is a question, and its time is bounded. */
+/** The longest part of a query that is read: its time is bounded. */
 const queryLengthMax = 20_000
 export const queryWordsMax = 256
 const queryPhrasesMax = 32

@@ -46,7 +46,7 @@ function isLone(term: string): boolean {
   return characters === 1
 }
 
-/** What the analyser emits at one position. */
+/** The terms of the analyser at one position. */
 interface Emitted {
   surface: string
   term: string

@@ -1,4 +1,4 @@
-/** What the steps of a search share: the open file, its tree of terms, the scores, and how posting lists are loaded. */
+/** The shared state of a search: the open file, its tree of terms, the scores, and how posting lists are loaded. */
 
 import type { Analyzer } from '../contract.ts'
 import { badIndex } from '../fault.ts'
@@ -27,7 +27,7 @@ export interface LoadedTerm extends PostingList {
   positionsAt: number | null
 }
 
-/** What a list counts by which a word is found, where its share of the word's weight is this. */
+/** The weight of a list in a search for a word, from its percentage of the word's weight. */
 export function weightShare({ weight }: LoadedTerm, percent: number): number {
   return Math.max(1, Math.floor((weight * percent) / 100))
 }

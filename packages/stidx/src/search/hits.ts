@@ -11,7 +11,7 @@ import { literalSum } from './scores.ts'
 import type { Ranked } from './top-records.ts'
 import type { ScoredWord } from './words.ts'
 
-/** What an exact title, slug (twice) or id (three times) adds to the score that is shown. */
+/** Added to the score that is shown for an exact title, slug (twice) or id (three times). */
 const shownTierStep = 10_000
 
 /** Reads the records and says for each which of its fields hold the words. To be called before the search ends. */

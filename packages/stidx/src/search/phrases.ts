@@ -18,7 +18,7 @@ interface PhraseTerm<List = LoadedTerm> {
 
 type PlacedTerm = PhraseTerm<LoadedTerm & PlacedList>
 
-/** What the words of a phrase add to the scores of the records that hold it, where that is known already. */
+/** Scores that the words of a phrase add to the records that hold it, where they are known already. */
 export interface PhraseScores {
   /** The lists that are in them, with their whole weight. */
   lists: Set<LoadedTerm>

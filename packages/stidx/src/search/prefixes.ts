@@ -5,7 +5,7 @@ import { decodeEntry, findTerm, type TermEntry } from '../reader/terms.ts'
 import { type Engine, loadEntry } from './engine.ts'
 import type { Group } from './group.ts'
 
-/** What it needs of an engine: the builder has no more. */
+/** The parts of an engine that are needed: the builder has no more. */
 export type Lexicon = Pick<Engine, 'file' | 'tree' | 'analyzer'>
 
 /** Adds every record that holds a word of the lexicon with this beginning; `onList` is called after each list. */
