@@ -1,4 +1,4 @@
-/** What all pages of the console do alike: wrong addresses, late and failed reads, keys, and how much they ask and draw. */
+/** Behaviour of all pages of the console: wrong addresses, late and failed reads, keys, and their load. */
 
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'

@@ -1,4 +1,4 @@
-/** What people do with the console, in a browser: agents, notes, search, dead letters, lag, and who may do what. */
+/** People at work with the console, in a browser: agents, notes, search, dead letters, lag, and permissions. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net'

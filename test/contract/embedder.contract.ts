@@ -1,4 +1,4 @@
-/** What every embedder promises. */
+/** Promises of every embedder. */
 
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Embedder } from '#engines/embedder/port.ts'

@@ -1,4 +1,4 @@
-/** What every driver of the event log promises; a driver runs the whole suite through its harness. */
+/** Promises of every driver of the event log; a driver runs the whole suite through its harness. */
 
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe } from 'vitest'

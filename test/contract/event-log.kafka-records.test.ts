@@ -1,4 +1,4 @@
-/** What a reader of Kafka makes of records that another client wrote, and of a member of a former release. */
+/** Reading Kafka records that another client wrote, and a group with a member of a former release. */
 
 import { randomUUID } from 'node:crypto'
 import { Producer } from '@platformatic/kafka'

@@ -1,4 +1,4 @@
-/** What the Kafka client would do by itself and the driver must prevent, on a real broker. */
+/** Behaviour of the Kafka client that the driver must prevent, on a real broker. */
 
 import { randomUUID } from 'node:crypto'
 import { ConfigResourceTypes, Kafka, logLevel } from 'kafkajs'

@@ -1,4 +1,4 @@
-/** What every identity provider promises: custom tokens that buy ID tokens, and an answer to whose ID token one is. */
+/** Promises of every identity provider: custom tokens that buy ID tokens, and the owner of an ID token. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { IdentityProvider } from '#engines/identity/port.ts'

@@ -1,5 +1,5 @@
 /**
- * What every driver of the relational mirror promises: rows with their positions, reads that can only read,
+ * Promises of every driver of the relational mirror: rows with their positions, reads that can only read,
  * generations.
  */
 

@@ -1,6 +1,6 @@
 /**
- * What the Qdrant driver relies on when it writes under conditions. It runs on the stand-in and on a real Qdrant, so
- * that the two do not differ.
+ * Behaviour of Qdrant that the driver relies on for conditional writes. It runs on the stand-in and on a real Qdrant,
+ * so that the two do not differ.
  */
 
 import { randomBytes } from 'node:crypto'

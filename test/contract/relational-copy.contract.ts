@@ -1,4 +1,4 @@
-/** What every relational driver promises about bulk loads. */
+/** Promises of every relational driver about bulk loads. */
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type CopyColumn, type CopyValue, sqlState } from '#engines/relational/port.ts'

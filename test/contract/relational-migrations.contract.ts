@@ -1,4 +1,4 @@
-/** What migrations promise on every relational driver. */
+/** Promises of migrations on every relational driver. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-/** What every relational driver promises. */
+/** Promises of every relational driver. */
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type Relational, type SqlExecutor, type SqlValue, sqlState } from '#engines/relational/port.ts'
@@ -181,7 +181,7 @@ function describeTransactions(harness: RelationalHarness): void {
   const kept = async () =>
     (await db().query<{ n: number }>('select n from kept order by n')).rows.map(({ n }) => n)
 
-  test('what work wrote is there when it resolves, and its value is given', async () => {
+  test('its writes are there when it resolves, and it returns the value of the work', async () => {
     const value = await db().transaction(async (tx) => {
       await tx.query('insert into kept values (1)')
       return (await tx.query<{ n: number }>('select n from kept')).rows[0]!.n
@@ -224,7 +224,7 @@ function describeTransactions(harness: RelationalHarness): void {
     expect(await kept()).toEqual([])
   })
 
-  test('what a transaction leaves running behind may use the port again', async () => {
+  test('work that outlives its transaction may use the port again', async () => {
     const later = await db().transaction(async () => {
       return {
         work: new Promise<void>((resolve) => setTimeout(resolve, 50)).then(() => db().query('select 1')),

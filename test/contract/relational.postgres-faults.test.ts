@@ -1,4 +1,4 @@
-/** What the Postgres driver does when the server or the connection fails. */
+/** The Postgres driver when the server or the connection fails. */
 
 import { createServer, type Server, type Socket, connect as tcpConnect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'

@@ -12,7 +12,7 @@ import { databaseUrl } from '../support/servers.ts'
 const instances = 8
 const databases = 4
 
-/** What an instance does to its database when it starts; resolves with what it finds then. */
+/** Opens a database as an instance does at its start; resolves with the tables that it finds then. */
 async function start(url: string): Promise<unknown> {
   const relational = await openPostgres({ url, log: silentLog, poolMax: 1 })
   const mirror: Mirror = openPostgresMirror({ url, log: silentLog })

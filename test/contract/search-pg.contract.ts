@@ -1,5 +1,5 @@
 /**
- * What search-pg promises on every relational mirror: the nearest rows of a table that an SQL condition lets through.
+ * Promises of search-pg on every relational mirror: the nearest rows of a table that an SQL condition lets through.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

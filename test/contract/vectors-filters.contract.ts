@@ -1,4 +1,4 @@
-/** What every vector engine promises about filters: any payload key, by value and type, the same everywhere. */
+/** Promises of every vector engine about filters: any payload key, by value and type, the same everywhere. */
 
 import { expect, test } from 'vitest'
 import type { VectorStore } from '#engines/vectors/port.ts'

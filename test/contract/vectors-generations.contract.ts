@@ -1,4 +1,4 @@
-/** What every vector engine promises about generations: built while the live one is used, promoted at once. */
+/** Promises of every vector engine about generations: built while the live one is used, promoted at once. */
 
 import { expect, test } from 'vitest'
 import type { VectorsContext } from './vectors-harness.ts'

@@ -1,4 +1,4 @@
-/** What a driver hands to the suites of the vector engine, and what the suites work with. */
+/** The interface between a driver and the suites of the vector engine, and the suites' own tools. */
 
 import type { Point, PointOperation, VectorStore } from '#engines/vectors/port.ts'
 
@@ -16,7 +16,7 @@ export interface VectorsHarness {
   place(): Promise<VectorsPlace>
 }
 
-/** What the suites work with. */
+/** The tools of the suites. */
 export interface VectorsContext {
   dimension: number
   /** A store in a new place, closed after the test, and its first collection, with `former` points if there are any. */

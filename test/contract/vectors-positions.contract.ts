@@ -1,4 +1,4 @@
-/** What every vector engine promises about the positions of operations: no point goes back to an older record. */
+/** Promises of every vector engine about the positions of operations: no point goes back to an older record. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -11,7 +11,7 @@ type Positioned = (operation: PointOperation, offset: number, epoch?: number) =>
 
 const at: Positioned = (operation, offset, epoch = 1) => ({ ...operation, position: { epoch, offset } })
 
-/** What each kind of read says about the points of a collection. */
+/** The answers of each kind of read about the points of a collection. */
 async function seen(store: VectorStore, name: string, ids: string[], dimension: number) {
   const filter = { must: [{ key: 'all', match: { value: true } }] }
   const vector = vectorOf(dimension, 1)
@@ -299,7 +299,7 @@ function randomLog(random: () => number, { partitions = 3, records = 120, points
 }
 
 /**
- * What an owner of the partitions sends: each from somewhere at or before its neighbour's end, cut at random, batches
+ * Calls of an owner of the partitions: each from somewhere at or before its neighbour's end, cut at random, batches
  * of several partitions joined.
  */
 function randomCalls(random: () => number, log: PointOperation[][]): PointOperation[][] {

@@ -1,4 +1,4 @@
-/** What every vector engine promises about search, scroll and their order. */
+/** Promises of every vector engine about search, scroll and their order. */
 
 import { expect, test } from 'vitest'
 import { compareIds } from '#engines/vectors/score.ts'

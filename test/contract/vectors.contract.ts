@@ -1,4 +1,4 @@
-/** What every vector engine promises: writing, reading, searching. Filters and generations have suites of their own. */
+/** Promises of every vector engine: writing, reading, searching. Filters and generations have suites of their own. */
 
 import { afterEach, describe, expect, test } from 'vitest'
 import type { VectorStore } from '#engines/vectors/port.ts'

@@ -13,7 +13,7 @@ import { rowOf } from '../support/fault-fleet/table.ts'
 /** A run of CI takes what belongs to its quarter: they are a sixth of the time of all fault suites. */
 const quarter = process.env.FLOTILLA_QUARTER
 
-/** What no other suite tries with all services at work. */
+/** Faults that no other suite tries with all services at work. */
 const tried = [
   'two brokers of three killed',
   'Postgres killed',

@@ -35,7 +35,7 @@ const isDone = (status: number) => status >= 200 && status < 300
 test.skipIf(volume === null)('a full disk of the database and of the log', async () => {
   volume!.fill()
   const answers = new Map<string, number>()
-  // What still finds room in pages that are there is done; a larger note needs a new one.
+  // A write that fits into present pages is done; a larger note needs a new page.
   const body = 'x'.repeat(50_000)
   const ofHub = () =>
     platform.call('POST', new URL('/fleet_notes', platform.hubUrl).href, { body: { subject: 'a', body } })

@@ -16,7 +16,7 @@ async function endOf(log: EventLog, topic: string): Promise<number> {
   return (await log.offsets(topic))[0]!.end
 }
 
-/** What readers see of a topic: no fences. */
+/** The records of a topic as readers see them: no fences. */
 async function readBy(log: EventLog, topic: string): Promise<string[]> {
   const values: string[] = []
   const tail = await log.tail({

@@ -55,8 +55,8 @@ async function fetchAnswers(work: () => Promise<unknown>): Promise<number> {
 }
 
 /**
- * What each of these works waits for comes at once: with so few answers to fetches that it cannot have waited for a fetch
- * that was under way to end by itself. Such a fetch may end meanwhile by chance, so the first work that shows it is enough.
+ * Each of these works ends at once: with so few answers to fetches that it cannot have waited for a fetch
+ * in flight to end by itself. Such a fetch may end meanwhile by chance, so the first work that shows it is enough.
  */
 async function expectAtOnce(answersMax: number, works: (() => Promise<unknown>)[]): Promise<void> {
   const answers: number[] = []

@@ -127,7 +127,7 @@ test('one that is paused in the middle of its events shows no event behind the e
 test('a caller whose run was with a killed dispatcher does not lose its turn', async () => {
   const gate = Promise.withResolvers<void>()
   script('whale', async function* ({ text }) {
-    // Who is killed has it first, and it shows nothing.
+    // The killed one has it first, and it shows nothing.
     if (text === 'single' && node.runs.filter((run) => run.text === 'single').length === 1)
       yield { hang: true }
     if (text === 'crowd 0') await gate.promise

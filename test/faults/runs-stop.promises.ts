@@ -61,7 +61,7 @@ export function describeStoppedDispatcher(stack: AwayStack): void {
       return started
     }
 
-    test('what runs is finished, however long a stop of others may take', async () => {
+    test('running runs are finished, however long a stop of others may take', async () => {
       node.scripts.set('whale', () => [{ text: 'one' }, { waitMs: 13_000 }, { text: 'two' }])
       const dispatcher = await start()
       const running = await world.accept('go')

@@ -33,7 +33,7 @@ interface Job {
   kilobytes: number
   /** Turns of the event loop that a call takes. */
   turns: number
-  /** What the first calls come to. */
+  /** The outcomes of the first calls. */
   before: string[]
   parked: boolean
 }

@@ -1,4 +1,4 @@
-/** What does not park a record: an engine that hangs, partitions that move, a registry that forgot, a stop in mid-call. */
+/** Cases that park no record: a hanging engine, moved partitions, a registry without the schema, a stop in mid-call. */
 
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'

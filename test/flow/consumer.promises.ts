@@ -1,4 +1,4 @@
-/** What the consumer runtime promises on every event log driver. */
+/** Promises of the consumer runtime on every event log driver. */
 
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { EventLog } from '#engines/event-log/port.ts'

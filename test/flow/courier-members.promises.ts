@@ -1,4 +1,4 @@
-/** What several couriers promise together: partitions move between them, and new ones come, while they deliver. */
+/** Promises of several couriers together: partitions move between them, and new ones come, while they deliver. */
 
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Closeable } from '#lib/resource.ts'

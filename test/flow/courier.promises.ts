@@ -1,4 +1,4 @@
-/** What the courier promises on every event log: headers, order, retries, poison, outage, reload, and restarts. */
+/** Promises of the courier on every event log: headers, order, retries, poison, outage, reload, and restarts. */
 
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { verifyWebhook } from '#client/webhook-signature.ts'

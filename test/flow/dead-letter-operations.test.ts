@@ -1,4 +1,4 @@
-/** What operators do with the dead letters of a topic: some are refused, and the others are treated all the same. */
+/** Operators and the dead letters of a topic: when some are refused, the others are treated all the same. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'

@@ -1,5 +1,5 @@
 /**
- * What the gateway keeps of handshakes and vector operations: audit records in the log, and notes that can
+ * The gateway's audit of handshakes and vector operations: records in the log, and notes that can
  * be found.
  */
 
@@ -147,7 +147,7 @@ test('handshake and verify are audited, refused ones, too', async () => {
   expect((await auditOf('faulty-handshake'))[1]!.value?.outcome).toBe('validation_failed')
 })
 
-test('what names no known agent makes no record of its own', async () => {
+test('a request of no known agent makes no record of its own', async () => {
   await send('/v1/auth/handshake', 'nobody-1', { body: { agent_id: 'nobody', nonce: 'ab'.repeat(8) } })
   await send('/v1/vectors/count?collection=posts', 'nobody-2', { key: `vk_live_${'A'.repeat(43)}` })
   await send('/v1/health', 'nobody-3')

@@ -88,7 +88,7 @@ test('a signature is used once', async () => {
   expect(again.headers.get('www-authenticate')).toBe('Bearer')
 })
 
-test('of two verifications at once with one signature only one gets a key', async () => {
+test('two verifications at once with one signature get one key', async () => {
   const { privateKeyPem } = await gateway.provision({ agentId: 'racer' })
   const host = from()
   const challenge = await host.handshake('racer')
@@ -211,7 +211,7 @@ test('a signature is compared with 16 challenges at most, those of its own netwo
   const answer = (index: number) =>
     host.verify('besieged', signed(privateKeyPem, nonce + rows[index]!.server_nonce))
   expect(rows[0]!.server_nonce).toBe(own.json.server_nonce)
-  // Own: one. Of the others the newest fifteen.
+  // One of its own, and the newest fifteen of the others.
   expect((await answer(15)).json.code).toBe('invalid_signature')
   expect((await answer(16)).status).toBe(200)
   expect((await answer(0)).status).toBe(200)

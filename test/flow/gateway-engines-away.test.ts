@@ -1,4 +1,4 @@
-/** What the gateway answers while the log, the vector engine or Postgres is away. */
+/** The gateway's answers while the log, the vector engine or Postgres is away. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { createClient } from '#client/client.ts'

@@ -49,7 +49,7 @@ test('an operator writes a note, replies to it in the name of an agent, and read
   expect((await hub.call('GET', `/fleet_notes/${reply.id}`, { key })).json).toEqual(reply)
 })
 
-test('what a request may not hold, an operator may not write either', async () => {
+test('operators are bound by the same rules as requests', async () => {
   for (const args of [{ subject: '' }, { subject: 'x'.repeat(513) }, { subject: 'a', priority: 'huge' }]) {
     expect(await codeOf(operate('notes add', { body: 'b', ...args }))).toBe('validation_failed')
   }

@@ -169,7 +169,7 @@ describe('versions', () => {
     expect((await get(`/fleet_notes/${json.id}`)).json.subject).toBe('fourth')
   })
 
-  test('of two changes at once one is refused with If-Match, and both are done without', async () => {
+  test('with If-Match one of two changes at once is refused, without it both are done', async () => {
     const { json } = await post()
     const headers = { 'if-match': '"1"' }
     const strict = await Promise.all(['a', 'b'].map((body) => patch(json.id, { body }, { headers })))

@@ -1,4 +1,4 @@
-/** What every interface answers while the database refuses changes with an SQLSTATE that means "later". */
+/** Answers of every interface while the database refuses changes with an SQLSTATE that means "later". */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,5 @@
 /**
- * What copies of the log promise on every engine: the client, the example program and the sinks lose nothing and repeat
+ * Promises of copies of the log on every engine: the client, the example program and the sinks lose nothing and repeat
  * nothing, whichever process is killed, while an index is rebuilt and after `topics grow`.
  */
 

@@ -191,7 +191,7 @@ test('a stream begins with its position and resumes behind any event, without a 
   expect(records).toHaveLength(29)
 })
 
-test('what agents answered is in fleet.events for admins alone, in pages and streams', async () => {
+test('answers of agents are in fleet.events for admins alone, in pages and streams', async () => {
   const { next } = await page('?from=end')
   const [number] = await write(1, 'SECRET')
   const value = { event: 'task.completed', agent: 'SECRET', task_id: number, ts: 1 }

@@ -1,4 +1,4 @@
-/** Who did what: every changing route and every changing command leaves a row and a record, however it ends. */
+/** The audit: every changing route and every changing command leaves a row and a record, however it ends. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createControlHandler } from '#operations/control-handler.ts'

@@ -124,7 +124,7 @@ describe('an id is followed, whatever it names', () => {
     expect(topicsOf(byKey)).toEqual(['webhooks.deliveries'])
   })
 
-  test('what nothing has, is nothing; only admins may ask', async () => {
+  test('an unknown id has no records; only admins may ask', async () => {
     expect(await follow('nobody')).toMatchObject({ kind: 'request', records: [], runs: [], deliveries: [] })
     expect((await as('member', 'GET', '/requests/nobody')).status).toBe(403)
   })
@@ -245,7 +245,7 @@ test('a dry run says which dead letters a replay would refuse', async () => {
   expect(replay.results.map(({ code }: Data) => code)).toEqual(['superseded', undefined])
   const { data: discard } = await admin('POST', '/dead-letters/discard', { filter, dry_run: true })
   expect(discard.counts).toMatchObject({ meant: 2, refused: 0, superseded: 1 })
-  // What the dry run said is what happens.
+  // The replay does the same as the dry run.
   const { data: real } = await admin('POST', '/dead-letters/replay', { filter })
   expect(real.counts).toMatchObject({ replayed: 1, refused: 1 })
 })

@@ -49,7 +49,7 @@ async function untilRefused(browser: Browser, email: string): Promise<void> {
   throw new Error('no guess was refused')
 }
 
-/** What an address may try, whatever the time that it takes: windows of a minute may move on under it. */
+/** The tries of an address, whatever time they take: windows of a minute may move on under them. */
 function expectTries(checked: number, usual: number): void {
   expect(checked).toBeGreaterThan(0)
   expect(checked).toBeLessThanOrEqual(usual * 2)

@@ -56,7 +56,7 @@ test('a note is made, shown, changed and listed as at the hub, in the envelope',
   expect((await as('viewer', 'GET', next.slice('/api/v1'.length))).data).toEqual([changed.data])
 })
 
-test('what a role may not, and what the rules refuse, is refused', async () => {
+test('roles and rules bind here, too', async () => {
   const goal = await member('POST', '/goals', { body: { title: 't' } })
   const path = `/goals/${goal.data.id}`
   const changing = { body: { status: 'active' } }

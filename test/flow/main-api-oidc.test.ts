@@ -60,7 +60,7 @@ async function added(email: string, account: { subject: string } | null = null) 
   return person
 }
 
-test('whom an admin added by subject signs in, and has a session like any other', async () => {
+test('a person added by subject signs in, and has a session like any other', async () => {
   const person = await added('sue@x', { subject: 'sub-sue' })
   const browser = newBrowser(platform)
   const code = await codeOf(browser, 'sub-sue')
@@ -202,7 +202,7 @@ test('a callback of another browser, of another start, or asked again, is 403', 
   await refused(twice, url)
 })
 
-test('what a middleman changes on the way to the provider is refused on the way back', async () => {
+test('a change by a middleman on the way to the provider is refused on the way back', async () => {
   await added('max@x', { subject: 'sub-max' })
   for (const name of ['nonce', 'code_challenge', 'state']) {
     const browser = newBrowser(platform)
@@ -215,7 +215,7 @@ test('what a middleman changes on the way to the provider is refused on the way 
   }
 })
 
-test('who says no at the provider is 403', async () => {
+test('a person who declines at the provider is 403', async () => {
   const browser = newBrowser(platform)
   const begun = await browser.ask(start)
   const { searchParams } = new URL(begun.headers.get('location')!)

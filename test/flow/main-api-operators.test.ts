@@ -1,4 +1,4 @@
-/** What operators do and see through the main API: each route with real data, what it refuses, and hostile input. */
+/** The operators' routes of the main API: each with real data, its refusals, and hostile input. */
 
 import { createPublicKey } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'

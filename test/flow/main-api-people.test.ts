@@ -1,4 +1,4 @@
-/** Who may use the main API: people are added, given roles and removed over HTTP and by the command line. */
+/** People of the main API: added, given roles and removed over HTTP and by the command line. */
 
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { sleep } from '#lib/backoff.ts'

@@ -1,4 +1,4 @@
-/** What a token is worth on two instances of one platform: bad ones, what ends a good one, and engines that are away. */
+/** Tokens on two instances of one platform: bad ones, the end of good ones, and engines that are away. */
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -13,7 +13,7 @@ const patient = { timeout: 180_000 }
 function installed(name: string): string {
   const folder = temporaryFolder()
   const source = fileURLToPath(new URL(`../../packages/${name}`, import.meta.url))
-  // What `prepare` makes is there: making it again would take it from suites that use it at this moment.
+  // `prepare` has run: running it again would remove files that other suites use at this moment.
   npm(['pack', '--ignore-scripts', '--pack-destination', folder], source)
   const [tarball] = readdirSync(folder)
   writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}')

@@ -1,4 +1,4 @@
-/** What the relational-writer makes of the log: rows that are overwritten, deleted, parked, filled again, rebuilt. */
+/** From the log to the rows of the mirror: overwritten, deleted, parked, filled again, rebuilt. */
 
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -61,7 +61,7 @@ export function describeRelationalWriter(driver: string, environment: () => Prom
     it(
       'is rebuilt while writes go on, continues after a stop in the middle, and keeps the rights of readers',
       async () => {
-        // What no record made goes with the old tables.
+        // A row of no record goes with the old tables.
         await flow.mirror.write.query(
           `insert into vectors.metadata (collection, id, payload) values ('posts', 'stray', '{}')`,
         )
@@ -191,7 +191,7 @@ function rebuild(flow: MirrorPlatform, signal = new AbortController().signal) {
   return rebuildRelationalOperation.run(operating(flow.platform, signal), {})
 }
 
-/** What vectors.progress says of the mirror, by partition. */
+/** The mirror's progress in vectors.progress, by partition. */
 export async function progressOf(
   { platform }: MirrorPlatform,
   generation = 1,

@@ -1,4 +1,4 @@
-/** What callers of the run gateway find with agents of the real Google ADK behind it, whatever engines are below. */
+/** Callers of the run gateway with agents of the real Google ADK behind it, whatever engines are below. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

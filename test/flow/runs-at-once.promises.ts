@@ -100,7 +100,7 @@ export function describeRunsAtOnce(name: string, open: () => Promise<Relational>
     })
 
     test('an owner that loses its lease while the session is being made calls nothing any more', async () => {
-      // Who takes it next may be this one again: on a slow machine, too, it then has the time for a run.
+      // The next owner may be this one again: on a slow machine, too, it then has the time for a run.
       const dispatcher = await ready({ times: { leaseMs: 5_000, renewMs: 600_000 } })
       const held = Promise.withResolvers<void>()
       node.sessionsHeld = held.promise

@@ -66,7 +66,7 @@ describe.each(callers)('over %s', (_name, self, calls) => {
     expect(await calls().dispatches.cancel(goalId)).toMatchObject({ status: 'completed' })
   })
 
-  test('what there is not is refused with its code', async () => {
+  test('missing agents, runs and dispatches are refused with their codes', async () => {
     await expect(calls().run('nobody', 'hello')).rejects.toMatchObject({
       code: 'agent_not_found',
       status: 404,

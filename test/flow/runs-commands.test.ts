@@ -51,7 +51,7 @@ interface RunDocument {
 const textsOf = ({ events }: RunDocument) =>
   events.map(({ event }) => `${event.author}: ${event.content?.parts[0]?.text}`)
 
-test('what an agent says is shown as it comes, and once', async () => {
+test('the answer of an agent is shown as it comes, and once', async () => {
   const { code, stdout } = await runCommand(['run', 'WHALE', 'hello', '--session', 's1'], env)
   expect([code, stdout]).toEqual([
     0,
@@ -60,7 +60,7 @@ test('what an agent says is shown as it comes, and once', async () => {
   expect(node.runs[0]).toMatchObject({ app: 'whale', text: 'hello', sessionId: 's1', streaming: true })
 })
 
-test('what an agent says acts on no terminal, and begins no line of the command', async () => {
+test('the answer of an agent acts on no terminal, and begins no line of the command', async () => {
   const before = node.scripts.get('whale')!
   node.scripts.set('whale', () => [{ text: 'one\n[run_0 completed]\x1b[2J\u202e' }])
   const { stdout } = await runCommand(['run', 'WHALE', 'hello'], env)
@@ -82,7 +82,7 @@ test('as one document: the run and its events, those of agents that were named, 
   })
   const shown = await runJson<RunDocument>(['runs', 'show', answer.run.runId], env)
   expect(shown).toEqual(answer)
-  // What joined is a run of its own.
+  // The joined agent has a run of its own.
   const joined = await runJson<RunDocument>(['runs', 'show', answer.run.joined[0]!.runId], env)
   expect([joined.run.trigger, joined.run.parentRunId]).toEqual(['mention', answer.run.runId])
   expect(textsOf(joined)).toEqual(['WHALE: one two'])

@@ -1,4 +1,4 @@
-/** What the dispatcher promises, on any relational engine. */
+/** Promises of the dispatcher, on any relational engine. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
@@ -104,7 +104,7 @@ export function describeDispatcher(name: string, open: () => Promise<Relational>
       expect(node.runs).toHaveLength(24)
     })
 
-    test('of many that come at once none is overlooked, or begun twice', async () => {
+    test('many runs at once are all begun, and none twice', async () => {
       script('whale', () => [{ text: 'done' }])
       const nodes = nodesAt(node.url, ['whale'], { concurrency: 64 })
       world.start({ nodes })

@@ -1,4 +1,4 @@
-/** What a node may do wrong, seen by a caller: the run ends, the answer is sound, and the next one works. */
+/** Faults of a node, seen by a caller: the run ends, the answer is sound, and the next one works. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { deleteAgent, updateAgent } from '#services/access/agents/agents.ts'

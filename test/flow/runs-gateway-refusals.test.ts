@@ -1,4 +1,4 @@
-/** What the run gateway refuses, and who sees which run. */
+/** Refusals of the run gateway, and who sees which run. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '#test/support/eventually.ts'

@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => platform?.close())
 
-/** What an agent was asked; reports go to the orchestrator at the same node. */
+/** The messages to an agent; reports go to the orchestrator at the same node. */
 const runsOf = (slug: string) => platform.node.runs.filter(({ app }) => app === slug)
 
 async function runOf(answer: { headers: Headers }, key?: string) {

@@ -1,4 +1,4 @@
-/** What a caller is promised whose node others keep busy, on any relational engine. */
+/** Promises to a caller whose node others keep busy, on any relational engine. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'

@@ -1,4 +1,4 @@
-/** Who is the user of a run: agents made again under an old id, names of the platform, free names that become somebody's. */
+/** The user of a run: agents made again under an old id, names of the platform, free names that become somebody's. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { deleteAgent } from '#services/access/agents/agents.ts'

@@ -138,7 +138,7 @@ export function describeSearchPgFlow(
       expect([answer.status, answer.json.code]).toEqual([status, code])
     })
 
-    test('what a filter may not have is named, with its position', async () => {
+    test('a forbidden part of a filter is named, with its position', async () => {
       const answer = await send({
         vector: axisVector(1),
         filter_sql: 'EXISTS (SELECT 1 FROM platform.agents)',

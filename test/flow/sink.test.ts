@@ -83,7 +83,7 @@ test('a line is a record with the position behind it; files rotate; a further ru
   expect(new Set(placesIn(folder)).size).toBe(42)
 })
 
-test('whatever is left of the last file, the next run repairs it: nothing is missing, nothing twice', async () => {
+test('the next run repairs a torn last file: nothing is missing, nothing twice', async () => {
   const world = await openSinkWorld()
   for (let id = 1; id <= 30; id++) await world.note(id, 1, 'ü'.repeat(id))
   const whole = temporaryFolder()
@@ -215,7 +215,7 @@ test('a record that cannot be decoded is neither a value nor a tombstone', async
   expect(rows).toEqual([{ value: { fault: expect.stringContaining('not the wire format') } }])
 })
 
-test('of two sinks with one name the earlier one is fenced; another copy needs another name', async () => {
+test('the earlier of two sinks with one name is fenced; another copy needs another name', async () => {
   const world = await openSinkWorld()
   await world.note(1)
   const stop = new AbortController()

@@ -113,7 +113,7 @@ test('a search is a request and the call of the engine', async () => {
   })
 })
 
-test('what several traces share is a child of one and is linked to the others', async () => {
+test('a span that several traces share is a child of one and is linked to the others', async () => {
   const ids = Array.from({ length: 8 }, (_, n) => `together-${n}`)
   const answers = await Promise.all(ids.map((id) => upsert(id)))
   expect(answers.map(({ status }) => status)).toEqual(ids.map(() => 200))

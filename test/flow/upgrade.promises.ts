@@ -188,7 +188,7 @@ function describeHub(opened: () => UpgradeWorld): void {
 }
 
 function describeWebhooks(opened: () => UpgradeWorld): void {
-  it('what waited is delivered under its sequences, in order, and nothing comes twice', async () => {
+  it('pending events are delivered under their sequences, in order, and nothing comes twice', async () => {
     const { stack, sink } = opened()
     const isThere = ({ target, pending }: FixtureTarget) => arrivedAt(sink, target).length >= pending.length
     await eventually('all of it is delivered', () => stack.targets.every(isThere), 100_000)
@@ -222,7 +222,7 @@ function describeWebhooks(opened: () => UpgradeWorld): void {
     expect(await list()).toHaveLength(rest.length)
   })
 
-  it('what the writers gave up on is listed', async () => {
+  it('dead letters of the writers are listed', async () => {
     const { stack } = opened()
     const { dead_letters } = await stack.command<Letters<FixtureLetter>>('dead-letters', 'list')
     const ofWorkers = dead_letters.filter(({ topic }) => topic !== 'webhooks.deliveries')

@@ -1,4 +1,4 @@
-/** What the relay promises to those who fire events, and to operators. */
+/** Promises of the relay to those who fire events, and to operators. */
 
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'

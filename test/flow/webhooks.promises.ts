@@ -36,7 +36,7 @@ export function describeWebhooks(driver: string, engines: () => Promise<Record<s
     world = await openWebhookWorld({
       ...(await engines()),
       SIGNING_SECRET: signingSecret,
-      // What a test leaves behind waits until the end.
+      // Events left by a test wait until the end.
       WEBHOOK_UNKNOWN_TARGET_S: '86400',
     })
   })

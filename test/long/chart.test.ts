@@ -156,7 +156,7 @@ describe('the chart', () => {
     expect(fixed).toHaveLength(chartServices.length - 1 - scaled.length)
     const writer = of(made, 'Deployment').find(({ metadata }) => metadata.name.endsWith('vector-writer'))!
     const { env } = writer.spec.template!.spec.containers[0]!
-    // What a service sets itself wins.
+    // A service's own settings win.
     expect(env).toContainEqual({ name: 'QDRANT_URL', value: 'http://other:6333' })
     expect(env).toContainEqual({ name: 'INDEX_TOMBSTONE_H', value: '48' })
     // Helm's numbers are floats: not 2.592e+06.

@@ -48,7 +48,7 @@ export const staticSuites: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** What takes minutes by itself and is in no quarter: only `npm run test:long` runs it. */
+/** Suites that take minutes and are in no quarter: only `npm run test:long` runs them. */
 export const wholeOnly = ['fleet-faults.test.ts', 'whole-log.test.ts']
 
 /** Paths of the suites of a quarter (0 to 3). */

@@ -111,7 +111,7 @@ function declareTests(name: string, way: Way): void {
   })
 }
 
-/** What one instance gave is good at the other: keys, tokens, idempotency keys, ids of operations. */
+/** Things issued by one instance are good at the other: keys, tokens, idempotency keys, ids of operations. */
 async function holdsAt(giver: Instance, taker: Instance, agent: Agent, agentKey: string): Promise<void> {
   const title = `from ${giver.version} to ${taker.version}`
   const [atGiver, atTaker] = [giver, taker].map((one) => createClient({ ...one, ...agent })) as [

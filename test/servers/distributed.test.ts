@@ -44,7 +44,7 @@ test('a challenge that one gateway gave is answered on the other, and the key ho
   }
 })
 
-test('what one gateway wrote the other reads, in every way', async () => {
+test('each gateway reads the writes of the other, in every way', async () => {
   const points = [0, 10, 20].map((axis) => ({ id: `p${axis}`, vector: axisVector(axis), payload: { axis } }))
   // The writers may still be joining their group: a request waits ten seconds at most.
   await onA.waitFor(await onA.upsert('knowledgebase', points))

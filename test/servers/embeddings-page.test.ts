@@ -7,7 +7,7 @@ import { codeBlocks } from '../support/pages.ts'
 
 const patient = { timeout: 120_000 }
 
-/** What each recipe exports. */
+/** The exports of each recipe. */
 const recipes = codeBlocks('docs/embeddings.md')
   .map(({ heading, code }) => ({
     heading,

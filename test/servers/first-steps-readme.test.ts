@@ -39,7 +39,7 @@ const addresses = () =>
   JSON.parse(readFileSync(join(newcomer.folder, '.flotilla/run/addresses.json'), 'utf8'))
 const save = (file: string, code: string) => writeFileSync(join(newcomer.folder, file), code)
 
-/** What a command that never ends by itself prints first. */
+/** The first output of commands that never end by themselves. */
 async function firstWords(command: string): Promise<string> {
   const running = await newcomer.leaveRunning(command, /\S/)
   await running.end()

@@ -1,4 +1,4 @@
-/** What the gateway promises through HTTP, once more on Kafka, the schema registry, Postgres and (where it is) Qdrant. */
+/** The gateway's promises through HTTP, once more on Kafka, the schema registry, Postgres and (where it is) Qdrant. */
 
 import { describe, vi } from 'vitest'
 import { onDistributedServers } from '../support/distributed-stack.ts'

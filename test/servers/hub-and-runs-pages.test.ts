@@ -29,7 +29,7 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true })
 })
 
-/** What each block printed. */
+/** The output of each block. */
 async function outputsOf(page: string): Promise<string[]> {
   const blocks = codeBlocks(page).filter(({ language }) => language === 'sh')
   const script = blocks.map(({ code }, n) => `printf '\\n--- ${n}\\n'\n${code}`).join('\n')

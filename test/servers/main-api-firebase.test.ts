@@ -49,7 +49,7 @@ test('the local issuer is not there', async () => {
   }
 })
 
-test('what would let unsigned tokens into production does not start', async () => {
+test('settings that would let unsigned tokens into production do not start', async () => {
   await expect(
     openMainApiPlatform({
       FIREBASE_PROJECT_ID: emulatedProject,

@@ -56,7 +56,7 @@ test('the way of an agent works by curl as the page says', { timeout: 120_000 },
   })
 })
 
-test('what operators do works by curl as the page says', { timeout: 120_000 }, () => {
+test('the calls of operators work by curl as the page says', { timeout: 120_000 }, () => {
   const headings = [
     'What operators do and see',
     'Agents',

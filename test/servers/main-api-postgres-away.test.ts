@@ -135,7 +135,7 @@ describe.each(kinds)('Postgres is %s', (_kind, takeAway) => {
     expect([traded.status, traded.text]).toEqual([200, traded.text])
   })
 
-  test('what only it knows is 503, and says when to ask again', async () => {
+  test('calls that need it are 503, and say when to retry', async () => {
     await Promise.all(
       calls().map(async ([what, ask]) => {
         const { status, headers, text } = await ask()

@@ -33,7 +33,7 @@ let servers: Stack
 let platform: FillingPlatform
 let log: Log
 let env: Record<string, string>
-/** What the platform's own reader reads after the first round. */
+/** The records of the platform's own reader after the first round. */
 let read: Awaited<ReturnType<typeof readAsPlatform>>
 beforeAll(async () => {
   servers = await openStack()
@@ -103,7 +103,7 @@ function asJava(records: ReadRecord[]): Omit<ReadRecord, 'topic'>[] {
   })
 }
 
-/** What `flotilla topics grow` does, for all public topics. Where each lives then. */
+/** Does what `flotilla topics grow` does, for all public topics; returns where each is then. */
 async function growAll(): Promise<Record<string, string>> {
   const names: Record<string, string> = {}
   const eventLog = await openKafkaLog({ brokers: log.brokers, clientId: 'grow', log: silentLog })

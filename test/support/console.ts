@@ -111,7 +111,7 @@ const seriousOnly = `({ violations }) => violations
   .filter(({ impact }) => impact === 'serious' || impact === 'critical')
   .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => id + ': ' + html + ' ' + failureSummary))`
 
-/** What axe calls serious or critical, one line for each element. With `tags` only rules that have one of them are tried. */
+/** Serious or critical findings of axe, one line for each element. With `tags` only rules that have one of them run. */
 export async function seriousFaultsOf(page: Page, tags?: readonly string[]): Promise<string[]> {
   if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe)
   const options = { resultTypes: ['violations'], ...(tags ? { runOnly: { type: 'tag', values: tags } } : {}) }
@@ -138,7 +138,7 @@ export async function sidewaysScrollOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 }
 
-/** What reaches beyond the window, for the message of a test that found it too wide. */
+/** Elements that reach beyond the window, for the message of a test that found it too wide. */
 export async function tooWideIn(page: Page): Promise<string[]> {
   return page.evaluate(`[...document.querySelectorAll('body *')]
     .filter((one) => one.closest('nav, .scroll') === null)

@@ -1,4 +1,4 @@
-/** What consumer tests share: a topic, messages that need no registry, and a started consumer that is always closed. */
+/** Shared by consumer tests: a topic, messages that need no registry, and a started consumer that is always closed. */
 
 import { Writable } from 'node:stream'
 import { pino } from 'pino'

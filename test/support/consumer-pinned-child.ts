@@ -94,7 +94,7 @@ const append = (partition: number, records: Parameters<EventLog['append']>[2]) =
 const amongOthers = (records: Parameters<EventLog['append']>[2]) =>
   Promise.all([append(0, records), ...bulk.map((record) => append(1, [record]))])
 
-// What the traffic alone takes is there before anything waits.
+// The memory of the traffic alone is taken before anything waits.
 for (let n = 0; n < sparse / 2; n++) await amongOthers([])
 await sleep(1_000)
 collect()

@@ -1,4 +1,4 @@
-/** What the calls of the hub's described operations need: a note and a goal of the caller. */
+/** Preconditions of the hub's described operations: a note and a goal of the caller. */
 
 import type { DescribedCall } from './described-call.ts'
 import type { GatewayPlatform } from './gateway-platform.ts'

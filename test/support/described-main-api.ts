@@ -1,4 +1,4 @@
-/** What the calls of the main API's described operations need: a token of an admin, and bodies that are worth something. */
+/** Preconditions of the main API's described operations: a token of an admin, and useful bodies. */
 
 import { issueAgentKey } from '#services/access/agent-keys/agent-keys.ts'
 import type { DescribedCall } from './described-call.ts'

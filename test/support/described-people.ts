@@ -1,4 +1,4 @@
-/** What the calls of the operations for people need: somebody who signs in, and somebody whom an admin changes. */
+/** Preconditions of the operations for people: somebody who signs in, and somebody whom an admin changes. */
 
 import { addPerson } from '#services/access/people/people.ts'
 import { notedBy } from '#services/access/people/rows.ts'

@@ -1,4 +1,4 @@
-/** What the calls of the run gateway's described operations need: agents at a node, a run and a dispatch of the caller. */
+/** Preconditions of the run gateway's described operations: agents at a node, a run and a dispatch of the caller. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -82,7 +82,7 @@ export function createProcesses(env: Record<string, string>, command = commandOf
       finished: new Promise((resolve) => {
         child.once('exit', (code) => {
           running.delete(one)
-          // What it still wrote is on its way.
+          // Its last output is on its way.
           setTimeout(() => resolve(code), 50)
         })
       }),

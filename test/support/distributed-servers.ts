@@ -1,6 +1,7 @@
 /**
- * What a whole platform on distributed engines needs, for one test file: topics, groups and collections have fixed names, so no
- * other file uses its Kafka and Qdrant at the same time; the registry is shared, and every database is a fresh one.
+ * Servers for a whole platform on distributed engines, for one test file: topics, groups and collections have fixed
+ * names, so no other file uses its Kafka and Qdrant at the same time; the registry is shared, and every database is a
+ * fresh one.
  */
 
 import { QdrantClient } from '@qdrant/js-client-rest'

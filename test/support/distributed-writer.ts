@@ -7,7 +7,7 @@ import { type AcceptedOperation, type Client, ProblemError } from '#client/clien
 import { sleep } from '#lib/backoff.ts'
 import { axisVector } from './points.ts'
 
-/** What a point may be: a version of it, or gone. */
+/** A possible state of a point: a version of it, or gone. */
 type State = number | 'gone'
 
 export interface Writer {

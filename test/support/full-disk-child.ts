@@ -6,7 +6,7 @@ let changed = false
 try {
   await placePrivateKey({ directory: process.argv[2]!, force: true }, async (key) => {
     changed = true
-    // What provisionAgent and rotateAgent return.
+    // The result of provisionAgent and rotateAgent.
     return { privateKeyPem: key?.privateKeyPem ?? 'a new key' }
   })
 } catch (error) {

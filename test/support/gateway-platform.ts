@@ -31,7 +31,7 @@ export interface GatewayPlatform {
 export interface RunningServices {
   mirror?: boolean
   agents?: boolean
-  /** What runs in place of each service: for tests that look at what it does. */
+  /** Handlers in place of each service: for tests that look at its work. */
   as?(service: Service): Service
 }
 

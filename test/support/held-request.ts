@@ -11,9 +11,9 @@ export interface HeldRequest {
 
 export interface HeldBody {
   path?: string
-  /** What it announces. */
+  /** Its announced length. */
   length?: number
-  /** What it sends of it. */
+  /** The part of it that is sent. */
   sent?: string
 }
 

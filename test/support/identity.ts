@@ -10,7 +10,7 @@ import type {
   SigningKeyStore,
 } from '#engines/identity/port.ts'
 
-/** What the instances of an installation share. */
+/** Shared by the instances of an installation. */
 export interface Installation {
   signingKeys: SigningKeyStore
   refreshTokens: RefreshStore

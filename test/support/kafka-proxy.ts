@@ -32,7 +32,7 @@ export interface Silence {
   connections: number
   /** The clients see their connections reset; what they sent stays under way. */
   reset(): void
-  /** What clients sent meanwhile reaches the brokers now. Resolves when the brokers have answered or closed. */
+  /** Lets the held bytes through to the brokers. Resolves when the brokers have answered or closed. */
   arrive(): Promise<void>
 }
 

@@ -112,7 +112,7 @@ function isPassing(error: unknown): boolean {
   return error.status === 0 || error.status >= 500 || error.code === 'idempotency_in_progress'
 }
 
-/** What the hub says, by id and subject. */
+/** The hub's notes, by id and subject. */
 export async function activeNotes(api: MainApi): Promise<string[]> {
   const notes: Note[] = []
   for await (const note of api.notes.all({ status: 'active', limit: 1_000 })) notes.push(note)

@@ -1,4 +1,4 @@
-/** What a topic of a running platform holds now. */
+/** The present records of a topic of a running platform. */
 
 import type { Platform } from '#runtime/start/platform.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'

@@ -26,7 +26,7 @@ export interface MemoryMember extends GroupConsumer {
   /** Asks it to finish its work on these, then takes them. */
   handOver(partitions: number[]): Promise<void>
   lose(partitions: number[]): void
-  /** What `alive()` answers. */
+  /** The answer of `alive()`. */
   connected: boolean
   /** Answers the next commits instead of the log; empty: the log does. */
   answers: CommitResult[]

@@ -28,7 +28,7 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
     if (!packages.includes(file)) cpSync(join(projectFolder, file), join(folder, file))
   }
   for (const modules of packages) symlinkSync(join(projectFolder, modules), join(folder, modules))
-  // What `npm test` has built of the same sources: `npm start` would build it, too, which takes a while.
+  // Builds of the same sources by `npm test`: `npm start` would build them, too, which takes a while.
   for (const made of ['packages/stidx/dist', 'packages/client/dist', 'console/dist', '.cache/built']) {
     const from = join(projectFolder, made)
     if (existsSync(from)) cpSync(from, join(folder, made), { recursive: true })

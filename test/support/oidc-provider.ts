@@ -13,7 +13,7 @@ export interface ProviderAccount {
 
 export interface TestProvider {
   issuer: string
-  /** Who signs in from now on. */
+  /** The person who signs in from now on. */
   signsIn: string
   accounts: Record<string, ProviderAccount>
   /** Once the address of the client is known. */

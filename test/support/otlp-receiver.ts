@@ -31,7 +31,7 @@ export interface OtlpReceiver {
   readonly spans: ReceivedSpan[]
   /** Headers of the requests. */
   readonly requests: Record<string, unknown>[]
-  /** What it does with requests: takes them, refuses them with 503, or never answers. */
+  /** How requests are treated: taken, refused with 503, or never answered. */
   mode: 'take' | 'refuse' | 'hang'
   /** Tracing that sends its spans here. */
   openTracing(): Promise<Tracing>

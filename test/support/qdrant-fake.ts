@@ -55,7 +55,7 @@ type Failure = number | 'break' | 'hang'
 export interface FakeQdrant {
   url: string
   requests: SeenRequest[]
-  /** What the description has against the requests so far. */
+  /** Requests so far that do not match the description. */
   faults: string[]
   /** Answers the next requests so: a status with Qdrant's error text, a broken connection, or never. */
   failNext(...failures: Failure[]): void

@@ -51,7 +51,7 @@ export interface RollingPlatform {
   startAll(version: Version): Promise<void>
   /** Runs a command of a version with --json and gives its document. */
   command<T>(version: Version, ...args: string[]): Promise<T>
-  /** What instances wrote of faults, and how they ended otherwise than asked. */
+  /** Faults in the logs of instances, and unexpected ends. */
   faults(): string[]
   close(): Promise<void>
 }

@@ -168,7 +168,7 @@ export async function reportsOf(relational: Relational): Promise<{ run_id: strin
   return rows
 }
 
-/** What the outbox holds of tasks for fleet.events. */
+/** The outbox's records of tasks for fleet.events. */
 export async function fleetEventsOf(relational: Relational): Promise<Record<string, unknown>[]> {
   const { rows } = await relational.query<{ value: Record<string, unknown> }>(
     `select value from platform.outbox where topic = 'fleet.events' and value->>'event' like 'task.%' order by id`,

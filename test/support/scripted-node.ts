@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** What an agent does next. The answer ends behind the last step. */
+/** The next step of an agent. The answer ends behind the last step. */
 export type Step =
   /** A final event with this text; `partial` makes it a piece. */
   | { text: string; partial?: boolean }

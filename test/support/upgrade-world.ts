@@ -14,7 +14,7 @@ const codenames: ReadonlySet<string> = new Set(referenceAgents.map(({ codename }
 
 export interface UpgradeWorld {
   stack: UpgradeStack
-  /** What the commands said before anything was started. */
+  /** Output of the commands before anything was started. */
   before: { groups: FixtureGroup[]; standings: { target: string; partition: number; lag: number }[] }
   platform: ServiceProcess & { webhookUrl: string }
   keeper: Client

@@ -1,4 +1,4 @@
-/** What clients of the whole platform sent and read, and what they were answered: the model is checked against it. */
+/** The history of the whole platform's clients, requests and answers: the model is checked against it. */
 
 import type { AcceptedOperation } from '#client/client.ts'
 import { axisVector } from './points.ts'
@@ -11,7 +11,7 @@ export type Key = string
 
 /** One try of a request that writes. A request that is sent again is a further try of the same version. */
 export interface Write {
-  /** What it leaves behind in every one of its keys; unique to the request. */
+  /** The version in every one of its keys; unique to the request. */
   version: number
   kind: 'upsert' | 'delete'
   keys: readonly Key[]
@@ -36,7 +36,7 @@ export interface Accepted {
   answer: AcceptedOperation
 }
 
-/** What a read saw at a key. `other`: anything, or nothing, but not this version. */
+/** A read's finding at a key. `other`: anything, or nothing, but not this version. */
 export type Seen = { version: number } | 'missing' | { other: number }
 
 export interface Read {
@@ -62,7 +62,7 @@ export function createHistory(): History {
   return { writes: [], reads: [], faults: {}, surprises: [] }
 }
 
-/** What an upsert of a version writes to each of its keys. */
+/** The value that an upsert of a version writes to each of its keys. */
 export function payloadOf(version: number): { version: number; title: string } {
   return { version, title: `v${version}` }
 }

@@ -6,7 +6,7 @@ import { type Accepted, type History, type Read, type Seen, vectorOf } from './w
 interface Reading {
   client: Client
   named: Accepted
-  /** What a point that was read holds. */
+  /** The content of a point that was read. */
   take(id: string, seen: Seen): void
 }
 

@@ -22,7 +22,7 @@ export interface Fault {
   atMs: number
   /** Until it is healed. */
   forMs: number
-  /** What it hits: a process or a node by this number, modulo how many there are. */
+  /** Its target: a process or a node by this number, modulo how many there are. */
   target: number
   /** For a silence: data sent meanwhile arrives late, or never. */
   late: boolean

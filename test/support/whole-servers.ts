@@ -1,4 +1,4 @@
-/** What the whole platform needs, for one seed: three brokers and Qdrant behind ways that go silent, Postgres, a registry. */
+/** Servers for the whole platform and one seed: three brokers and Qdrant behind silent ways, Postgres, a registry. */
 
 import { freePort } from '../../scripts/servers/children.ts'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'

@@ -1,4 +1,4 @@
-/** What the log, the vector index and the mirror of a quiet platform hold, and how they differ. */
+/** The contents of the log, the vector index and the mirror of a quiet platform, and their differences. */
 
 import { isDeepStrictEqual } from 'node:util'
 import type { Client } from '#client/client.ts'
@@ -20,7 +20,7 @@ export type Points = ReadonlyMap<string, Held>
 export interface LogState {
   /** All records of the keys that clients write. */
   log: Log
-  /** What each key was left with, audit notes included. */
+  /** The last value of each key, audit notes included. */
   last: Points
   records: number
 }

@@ -1,6 +1,6 @@
 /**
- * Clients that write, repeat and read over both gateways at the same time, on the same keys, and write down what they
- * were answered.
+ * Clients that write, repeat and read over both gateways at the same time, on the same keys, and record the
+ * answers.
  */
 
 import { type AcceptedOperation, type Client, createClient, ProblemError } from '#client/client.ts'
@@ -148,7 +148,7 @@ function createWorker(
   }
 }
 
-/** What faults explain: engines away, and a request that is still running under its Idempotency-Key. */
+/** Failures that faults explain: engines away, and a request that is still running under its Idempotency-Key. */
 function outcomeOf(error: unknown, history: History): Write['outcome'] {
   if (!(error instanceof ProblemError)) throw error
   const { status, code } = error

@@ -50,7 +50,7 @@ export function describeFencedWriters(world: World): void {
       expect(values(await readAll(one, topic))).toEqual(['former', 'other', 'next', 'other', 'plain', 'next'])
     })
 
-    test('of two that take a name at once the later one has it', async () => {
+    test('when two take a name at once, the later one has it', async () => {
       const log = await world.client()
       const topic = await world.topic(log)
       const name = world.name('writer')

@@ -83,7 +83,7 @@ function describeReading(world: World): void {
 }
 
 function describeCommits(world: World): void {
-  test('what a member did not commit goes to the next one', async () => {
+  test('records that a member did not commit go to the next one', async () => {
     const log = await world.client()
     const topic = await world.topic(log)
     await log.append(topic, 0, numbered(10))

@@ -1,4 +1,4 @@
-/** What all parts of the suite share: clients, topics and groups of one test, and members and tails that remember. */
+/** The common world of the suite's parts: clients, topics and groups of one test, members and tails that remember. */
 
 import { onTestFinished } from 'vitest'
 import type {

@@ -38,7 +38,7 @@ export async function callsWithAnEnd(world: DescribedPlatform) {
   return (await describedCalls(world)).filter(({ streams, code }) => !streams || code !== undefined)
 }
 
-/** What a command prints that reads `input`. */
+/** The output of a command that reads `input`. */
 export function piped(
   command: string,
   args: string[],

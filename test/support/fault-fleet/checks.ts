@@ -32,7 +32,7 @@ export async function checkFleet({ platforms, acknowledged, sink }: CheckedParts
   const arrived = () => checkEvents(acknowledged, sink.received).length === 0
   await eventually('every event has arrived', arrived, eventsMsMax).catch(() => {})
   const events = checkEvents(acknowledged, sink.received)
-  // What ended and was looked at stays as it is.
+  // Runs that ended and were checked do not change.
   acknowledged.runs.clear()
   return [
     ...points,

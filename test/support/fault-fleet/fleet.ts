@@ -39,7 +39,7 @@ export interface FaultFleetOptions {
   brokerVolumeMb?: number
 }
 
-/** What brokers keep of the longest run fits. */
+/** Room for the brokers' data of the longest run. */
 export const brokerVolumeMb = 600
 
 const agents = ['whale', 'axon']
@@ -92,7 +92,7 @@ async function positionsOf({ engines, locations }: Platform): Promise<Position[]
   return groups.flatMap(({ group_id, topic, partitions }) =>
     partitions.map(({ partition, end, lag }) => ({
       name: `${group_id} of ${topic}/${partition}`,
-      // What expired unread is not waited for.
+      // Records that expired unread are not waited for.
       committed: end - lag,
       end,
     })),
