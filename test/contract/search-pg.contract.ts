@@ -247,24 +247,21 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
       await expect(search({ table })).rejects.toMatchObject({ code: 'table_not_found', statusCode: 404 })
     })
 
-    test.each(ways)(
-      'equally near rows come in the order of their ids, whatever their number, %s',
-      async (way) => {
-        await mirror.write.query('create table vectors.twins (id text primary key, v vector(1536) not null)')
-        await mirror.write
-          .query('create index on vectors.twins using hnsw (v vector_cosine_ops)')
-          .catch(() => {})
-        await mirror.write.query(
-          `insert into vectors.twins select chr(97 + n % 26) || n, $1::vector from generate_series(40, 1, -1) as n`,
-          [queryOf(vectorOf(5)).vector],
-        )
-        const { hits } = await eventually('the table', async () =>
-          searches[way].search(queryOf(vectorOf(5), { table: 'twins', limit: 7 })).catch(() => undefined),
-        )
-        expect(hits.map(({ id }) => id)).toEqual(['a26', 'b1', 'b27', 'c2', 'c28', 'd29', 'd3'])
-        await mirror.write.query('drop table vectors.twins')
-      },
-    )
+    test.each(ways)('equally near rows come by id, whatever their number, %s', async (way) => {
+      await mirror.write.query('create table vectors.twins (id text primary key, v vector(1536) not null)')
+      await mirror.write
+        .query('create index on vectors.twins using hnsw (v vector_cosine_ops)')
+        .catch(() => {})
+      await mirror.write.query(
+        `insert into vectors.twins select chr(97 + n % 26) || n, $1::vector from generate_series(40, 1, -1) as n`,
+        [queryOf(vectorOf(5)).vector],
+      )
+      const { hits } = await eventually('the table', async () =>
+        searches[way].search(queryOf(vectorOf(5), { table: 'twins', limit: 7 })).catch(() => undefined),
+      )
+      expect(hits.map(({ id }) => id)).toEqual(['a26', 'b1', 'b27', 'c2', 'c28', 'd29', 'd3'])
+      await mirror.write.query('drop table vectors.twins')
+    })
 
     test('any table with a vector(1536) column and an id is searched by its own columns', async () => {
       await mirror.write.query(

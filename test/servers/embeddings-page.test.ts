@@ -7,7 +7,7 @@ import { codeBlocks } from '../support/pages.ts'
 
 const patient = { timeout: 120_000 }
 
-/** The exports of each recipe. */
+/** What each recipe exports. */
 const recipes = codeBlocks('docs/embeddings.md')
   .map(({ heading, code }) => ({
     heading,
@@ -72,28 +72,22 @@ test.each(recipes)('$heading: $env.EMBEDDINGS_MODEL stores and finds', patient, 
   expect(server.requests.at(-1)).toMatchObject({ path: '/v1/embeddings', model: env.EMBEDDINGS_MODEL })
 })
 
-test(
-  'settings that can never fit stop the start, with a message that says how to change them',
-  patient,
-  async () => {
-    const { heading, env } = recipes[2]!
-    const server = await openEndpoint(heading)
-    const sound = environment(env, server)
-    const refusal = async (changed: Record<string, string>) => {
-      const started = openGatewayPlatform({ ...sound, ...changed }).then((gateway) => gateway.close())
-      return started.then(
-        () => 'it started',
-        (error: Error) => error.message,
-      )
-    }
-    expect(await refusal({ EMBEDDINGS_DIMENSIONS: '' })).toMatch(
-      /3072 dimensions.*EMBEDDINGS_DIMENSIONS=1536/,
+test('settings that can never fit stop the start and say why', patient, async () => {
+  const { heading, env } = recipes[2]!
+  const server = await openEndpoint(heading)
+  const sound = environment(env, server)
+  const refusal = async (changed: Record<string, string>) => {
+    const started = openGatewayPlatform({ ...sound, ...changed }).then((gateway) => gateway.close())
+    return started.then(
+      () => 'it started',
+      (error: Error) => error.message,
     )
-    expect(await refusal({ EMBEDDINGS_API_KEY: 'sk-other' })).toMatch(/answers 401/)
-    expect(await refusal({ EMBEDDINGS_MODEL: 'text-embedding-4' })).toMatch(/answers 404.*model/)
-    expect(await refusal({ EMBEDDINGS_DIMENSIONS: '3072' })).toMatch(/EMBEDDINGS_DIMENSIONS must be <= 1536/)
-  },
-)
+  }
+  expect(await refusal({ EMBEDDINGS_DIMENSIONS: '' })).toMatch(/3072 dimensions.*EMBEDDINGS_DIMENSIONS=1536/)
+  expect(await refusal({ EMBEDDINGS_API_KEY: 'sk-other' })).toMatch(/answers 401/)
+  expect(await refusal({ EMBEDDINGS_MODEL: 'text-embedding-4' })).toMatch(/answers 404.*model/)
+  expect(await refusal({ EMBEDDINGS_DIMENSIONS: '3072' })).toMatch(/EMBEDDINGS_DIMENSIONS must be <= 1536/)
+})
 
 test(
   'an endpoint that is away does not stop the start; embeddings are 503 until it is back',
