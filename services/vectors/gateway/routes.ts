@@ -18,7 +18,7 @@ import { registerOperations } from './routes/operations.ts'
 import { registerScroll } from './routes/scroll.ts'
 import { registerSearch } from './routes/search.ts'
 import { registerSearchPg } from './routes/search-pg.ts'
-import { registerStats, watchSearches } from './routes/stats.ts'
+import { registerStats } from './routes/stats.ts'
 import { registerUpsert } from './routes/upsert.ts'
 
 export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
@@ -62,7 +62,6 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
             limits: gateway.limiter,
             trail: gateway.audit,
           })
-          watchSearches(vectors, gateway)
           for (const register of [
             registerSearch,
             registerSearchPg,

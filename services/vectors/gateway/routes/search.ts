@@ -71,6 +71,9 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/search',
     {
+      async onResponse(_request, reply) {
+        if (reply.statusCode === 200) gateway.searchLatencies.note(reply.elapsedTime)
+      },
       config: {
         operation: 'search',
         problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],

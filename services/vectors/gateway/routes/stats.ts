@@ -61,12 +61,3 @@ export function registerStats(scope: FastifyInstance, gateway: Gateway): void {
     },
   )
 }
-
-/** Notes how long each answered search of `scope` took. */
-export function watchSearches(scope: FastifyInstance, gateway: Pick<Gateway, 'searchLatencies'>): void {
-  scope.addHook('onResponse', (request, reply, done) => {
-    const isSearch = request.routeOptions.config.operation === 'search'
-    if (isSearch && reply.statusCode === 200) gateway.searchLatencies.note(reply.elapsedTime)
-    done()
-  })
-}
