@@ -8,18 +8,15 @@ import type {
   MirrorTarget,
 } from '#engines/relational/mirror/port.ts'
 import type { Payload, PointOperation } from '#engines/vectors/port.ts'
-import { unlessAborted } from '#lib/backoff.ts'
-import { AppError } from '#lib/errors.ts'
 import { type BatchOutcome, done, park } from '#lib/outcome.ts'
 import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Pace } from '#runtime/pace.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { type EngineCalls, outcomeOfFault, type Pending } from '../write/engine-calls.ts'
+import { type EngineCalls, joinCalls, outcomeOfFault, type Pending } from '../write/engine-calls.ts'
 import type { GenerationHandler } from '../write/generation-writer.ts'
 import { parseOperation } from '../write/operation.ts'
 import { type StuckRecords, skippedReason } from '../write/stuck.ts'
-import { type ApplyRows, joinApplies } from './joined-apply.ts'
 
 /** Audit notes are only searched by their meaning: the mirror does not hold them. */
 const auditNotes = 'fleet_notes/audit-'
@@ -36,6 +33,39 @@ interface GenerationParts {
   pace?: Pace
 }
 
+type ApplyRows = (
+  operations: MirrorOperation[],
+  positions: MirrorPosition[],
+  options?: { signal?: AbortSignal; alone?: boolean },
+) => Promise<void>
+
+/** A server has a core for a second transaction; the embedded engine is one thread. */
+const transactionsMax = { postgres: 2, embedded: 1 }
+
+/**
+ * Batches of several partitions share a transaction. Nobody waits for one that was given up; it may still be applied, and
+ * so may a repeat after it.
+ */
+export function joinApplies(
+  mirror: Pick<Mirror, 'driver' | 'apply'>,
+  target: MirrorTarget,
+  tracing?: Pick<Tracing, 'current' | 'run'>,
+): ApplyRows {
+  const join = joinCalls<{ operations: MirrorOperation[]; positions: MirrorPosition[] }>({
+    operationsMax: 600,
+    callsMax: transactionsMax[mirror.driver],
+    givenUp: 'relational_engine_unavailable',
+    tracing,
+    call: (writes) =>
+      mirror.apply(
+        target,
+        writes.flatMap(({ operations }) => operations),
+        writes.flatMap(({ positions }) => positions),
+      ),
+  })
+  return (operations, positions, options = {}) => join({ operations, positions }, options)
+}
+
 export function createGeneration(parts: GenerationParts): GenerationHandler {
   const { mirror, target } = parts
   /** The position of each partition in the tables. */
@@ -47,8 +77,8 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   /** Gained partitions in which a former owner may have parked a record that their position has not passed. */
   const uncertain = new Set<number>()
   const applyJoined = joinApplies(mirror, target, parts.tracing)
-  const apply: ApplyRows = async (operations, positions, alone) => {
-    await applyJoined(operations, positions, alone)
+  const apply: ApplyRows = async (operations, positions, options) => {
+    await applyJoined(operations, positions, options)
     for (const { partition, next } of positions) kept.set(partition, next)
   }
 
@@ -61,7 +91,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
       const { written, fault } = await parts.calls.write(pending, context, (some, alone) => {
         const positions = parked.has(context.partition) ? [] : positionsAfter(some.at(-1)!, outcomes)
         const operations = some.map(({ operation }) => operation)
-        return unlessAborted(apply(operations, positions, alone), context.signal, givenUp)
+        return apply(operations, positions, { signal: context.signal, alone })
       })
       for (const { index } of pending.slice(written)) outcomes[index] = outcomeOfFault('relational', fault)
       return outcomes
@@ -122,11 +152,6 @@ function parse(
     pending.push({ index, offset, key, operation: { partition, offset, collection, id: operation.id, row } })
   }
   return pending
-}
-
-/** Nobody waits for a transaction that was given up; it may still be applied, and so may what is repeated after it. */
-function givenUp(): AppError {
-  return new AppError('relational_engine_unavailable', 'The call was given up.')
 }
 
 /** A position never passes a record that is yet to be parked. */

@@ -1,14 +1,43 @@
 /** Applies a batch of one partition to the vector engine, with one call for each collection. */
 
-import type { PointOperation } from '#engines/vectors/port.ts'
+import type { PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { type BatchOutcome, done, park } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consume/consumer.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { type EngineCalls, outcomeOfFault, type Pending } from './engine-calls.ts'
-import type { ApplyPoints } from './joined-apply.ts'
+import { type EngineCalls, joinCalls, outcomeOfFault, type Pending } from './engine-calls.ts'
 import { parseOperation } from './operation.ts'
 import { type StuckRecords, skippedReason } from './stuck.ts'
+
+/** Rejects at once when the signal aborts; `alone`: the call is not joined with those of others. */
+type ApplyPoints = (
+  collection: string,
+  operations: PointOperation[],
+  options: { signal: AbortSignal; alone?: boolean },
+) => Promise<void>
+
+/** Writes of several partitions into one collection share a call; one that takes long holds no other up. */
+export function joinApplies(
+  apply: VectorStore['apply'],
+  generation: number,
+  tracing?: Pick<Tracing, 'current' | 'run'>,
+): ApplyPoints {
+  const join = joinCalls<{ collection: string; operations: PointOperation[] }>({
+    operationsMax: 2_000,
+    gatherMsMax: 50,
+    givenUp: 'vector_engine_unavailable',
+    tracing,
+    call: (writes, signal) =>
+      apply(
+        writes[0]!.collection,
+        writes.flatMap(({ operations }) => operations),
+        { generation, signal },
+      ),
+  })
+  return (collection, operations, options) =>
+    join({ collection, operations }, { ...options, group: collection })
+}
 
 export interface HandlerParts {
   applyPoints: ApplyPoints

@@ -8,9 +8,8 @@ import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import type { IndexWriter } from './generation-writer.ts'
-import { createHandler } from './handler.ts'
+import { createHandler, joinApplies } from './handler.ts'
 import { vectorsIndex } from './indexes.ts'
-import { joinApplies } from './joined-apply.ts'
 import { startIndexWriter } from './worker.ts'
 
 const everyMs = 3_600_000

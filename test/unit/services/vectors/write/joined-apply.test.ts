@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { PointOperation } from '#engines/vectors/port.ts'
-import { joinApplies } from '#services/vectors/write/joined-apply.ts'
+import { joinApplies } from '#services/vectors/write/handler.ts'
 import { eventually } from '#test/support/eventually.ts'
 
 /** An engine whose calls end when the test says so. */
