@@ -7,7 +7,7 @@ import type { Action, CommandLine, Shown } from '#operations/action.ts'
 import { type Cli, describe } from './cli.ts'
 import { fields, oneLine, table, visibleJson } from './output.ts'
 
-/** `noun`: a command whose verbs they are. A name of three words has a noun of its own below it, which `nouns` describes. */
+/** `noun`: a command whose verbs they are, or the command itself of a name of one word. A name of three words has a noun of its own below it, which `nouns` describes. */
 export function mountActions(
   noun: Program,
   cli: Cli,
@@ -17,9 +17,9 @@ export function mountActions(
   for (const action of actions) {
     for (const command of action.cli ?? []) {
       const [, ...words] = (command.words ?? action.name).split(' ')
-      const verb = words.pop()!
+      const verb = words.pop()
       const parent = words.reduce((above, word) => nounBelow(above, word, nouns[word] ?? ''), noun)
-      mount(parent.command(verb), cli, action, command)
+      mount(verb === undefined ? parent : parent.command(verb), cli, action, command)
     }
   }
 }
@@ -61,6 +61,7 @@ function mount(program: Program, cli: Cli, action: Action, command: CommandLine<
     for (const name of folders) if (args[name] !== undefined) args[name] = resolve(String(args[name]))
     const result = await cli.run(action, command.read?.(args) ?? args, {
       json: typed.json as boolean | undefined,
+      item: (hint) => oneLine(String(hint)),
       render: (found) => textOf(command.render(found)),
     })
     const code = command.exit?.(result) ?? 0

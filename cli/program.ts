@@ -30,9 +30,12 @@ const nouns: Record<string, () => Promise<Register>> = {
   },
   notes: async () => (await import('./commands/notes.ts')).registerNotes,
   goals: async () => (await import('./commands/goals.ts')).registerGoals,
-  secrets: async () => (await import('./commands/secrets.ts')).registerSecrets,
+  secrets: async () => {
+    const { secretActions } = await import('#operations/secrets.ts')
+    return noun('secrets', "the platform's own secrets in the database", secretActions)
+  },
   doctor: async () => (await import('./commands/doctor.ts')).registerDoctor,
-  stats: async () => (await import('./commands/stats.ts')).registerStats,
+  stats: async () => noun('stats', '', (await import('#operations/stats.ts')).statsActions),
   lag: async () => (await import('./commands/lag.ts')).registerLag,
   topics: async () => (await import('./commands/topics.ts')).registerTopics,
   groups: async () => (await import('./commands/groups.ts')).registerGroups,
@@ -41,7 +44,12 @@ const nouns: Record<string, () => Promise<Register>> = {
     return noun('dead-letters', 'records that a worker gave up on, and why', deadLetterActions)
   },
   webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
-  rebuild: async () => (await import('./commands/rebuild.ts')).registerRebuild,
+  rebuild: async () => {
+    const { rebuildRelationalAction, rebuildVectorsAction } = await import('#operations/rebuild.ts')
+    const { rebuildNotesAction } = await import('#operations/rebuild-notes.ts')
+    const all = [rebuildVectorsAction, rebuildRelationalAction, rebuildNotesAction] as readonly Action[]
+    return noun('rebuild', 'rebuild an index, or the points of notes', all)
+  },
   backup: async () => (await import('./commands/backup.ts')).registerBackup,
   restore: async () => (await import('./commands/restore.ts')).registerRestore,
   embed: async () => (await import('./commands/embed.ts')).registerEmbed,

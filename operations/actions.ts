@@ -3,7 +3,14 @@
 import type { Action } from './action.ts'
 import { agentKeyActions } from './agent-keys.ts'
 import { agentActions } from './agents/actions.ts'
+import { auditActions } from './audit.ts'
+import { searchCollectionAction } from './collections-search.ts'
 import { deadLetterActions } from './dead-letters/actions.ts'
+import { rebuildRelationalAction, rebuildVectorsAction } from './rebuild.ts'
+import { rebuildNotesAction } from './rebuild-notes.ts'
+import { secretActions } from './secrets.ts'
+import { statsActions } from './stats.ts'
+import { topicActions } from './topics-list.ts'
 import { userActions } from './users.ts'
 import { webhookActions } from './webhooks/actions.ts'
 
@@ -13,4 +20,12 @@ export const actions: readonly Action[] = [
   ...userActions,
   ...deadLetterActions,
   ...webhookActions,
+  ...statsActions,
+  searchCollectionAction,
+  ...topicActions,
+  rebuildVectorsAction,
+  rebuildRelationalAction,
+  rebuildNotesAction,
+  ...secretActions,
+  ...auditActions,
 ]

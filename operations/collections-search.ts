@@ -1,66 +1,95 @@
 /** Searches a collection by a text, or by a point that is there: what people look for in the console. */
 
 import { Type } from 'typebox'
-import type { Filter, Hit } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { validationFailed } from '#runtime/http/validation.ts'
 import { requireCollection } from '#services/vectors/accept/point.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
-import { defineOperation, type OperationContext } from './operation.ts'
+import { defineAction } from './action.ts'
+import type { OperatedPlatform } from './operation.ts'
+import { textField } from './shapes.ts'
 
-/** The filter of a search at the vector gateway. */
-export { filter as searchFilter } from '#services/vectors/gateway/schemas.ts'
+const textLengthMax = 8_192
+const hitsMax = 100
 
-interface SearchArgs {
-  collection: string
-  /** Exactly one of them. */
-  text?: string
-  like?: string
-  limit: number
-  score_threshold?: number
-  filter?: Filter
-}
-
-export interface FoundPoints {
-  results: Hit[]
-  took_ms: number
-  records_scanned: number
-}
-
-/** Throws AppError `collection_not_found`, `point_not_found`, `embedder_unavailable`, `vector_engine_unavailable`. */
-export const searchCollectionOperation = defineOperation({
+export const searchCollectionAction = defineAction({
   name: 'collections-search',
+  summary: 'Find the points of a collection that are nearest to a text',
+  role: 'viewer',
+  problems: ['collection_not_found', 'point_not_found', 'embedder_unavailable', 'vector_engine_unavailable'],
   needs: ['vectors', 'embedder'],
   args: Type.Object({
-    collection: Type.String(),
-    text: Type.Optional(Type.String()),
-    like: Type.Optional(Type.String()),
-    limit: Type.Integer({ minimum: 1 }),
-    score_threshold: Type.Optional(Type.Number()),
+    collection: textField('A collection.', 'fleet_notes', 64),
+    text: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: textLengthMax,
+        description: "What is looked for; the platform's embedder makes a vector of it.",
+      }),
+    ),
+    like: Type.Optional(
+      textField('Instead of a text: the id of a point. Its neighbours are found.', 'note-7'),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: hitsMax, description: 'By default 10.' })),
+    score_threshold: Type.Optional(Type.Number({ description: 'Hits below this score are left out.' })),
     filter: Type.Optional(filter),
   }),
-  async run(context: OperationContext, args): Promise<FoundPoints> {
+  async run({ platform }, { text, like, limit = 10, score_threshold: scoreThreshold, filter, ...args }) {
+    if ((text === undefined) === (like === undefined)) {
+      throw validationFailed([{ path: '', message: 'must have either text or like' }])
+    }
     const begun = performance.now()
     const collection = requireCollection(args.collection)
-    const vector = await vectorOf(context, args)
-    const { hits, eligible } = await context.platform.engines.vectors.search(collection, {
+    const vector = await (like === undefined
+      ? platform.engines.embedder.embed([text ?? '']).then(([made]) => made!)
+      : vectorOf(platform, collection, like))
+    const { hits, eligible } = await platform.engines.vectors.search(collection, {
       vector,
-      limit: args.limit,
+      limit,
       withPayload: true,
       withVector: false,
-      ...(args.score_threshold === undefined ? {} : { scoreThreshold: args.score_threshold }),
-      ...(args.filter === undefined ? {} : { filter: args.filter }),
+      ...(scoreThreshold === undefined ? {} : { scoreThreshold }),
+      ...(filter === undefined ? {} : { filter }),
     })
-    return { results: hits, took_ms: Math.round(performance.now() - begun), records_scanned: eligible }
+    return {
+      results: hits.map(({ id, score, payload = {} }) => ({ id, score, payload })),
+      took_ms: Math.round(performance.now() - begun),
+      records_scanned: eligible,
+    }
+  },
+  http: {
+    method: 'POST',
+    path: '/collections/:collection/search',
+    operationId: 'searchCollection',
+    tag: 'state',
+    body: {
+      title: 'CollectionSearch',
+      examples: [{ text: 'Where is the courier deployed?', limit: 5 }],
+    },
+    answer: Type.Object(
+      {
+        results: Type.Array(
+          Type.Object({
+            id: Type.String(),
+            score: Type.Number({ description: 'Cosine similarity.' }),
+            payload: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+          }),
+          { description: 'By falling score, ties by id.' },
+        ),
+        took_ms: Type.Integer(),
+        records_scanned: Type.Integer({ description: 'Points that were eligible.' }),
+      },
+      { title: 'FoundPoints' },
+    ),
   },
 })
 
-async function vectorOf({ platform }: OperationContext, args: SearchArgs): Promise<Float32Array> {
-  const { vectors, embedder } = platform.engines
-  if (args.like === undefined) {
-    const [vector] = await embedder.embed([args.text ?? ''])
-    return vector!
-  }
-  const [point] = await vectors.get(args.collection, [args.like])
+async function vectorOf(
+  { engines }: OperatedPlatform,
+  collection: string,
+  id: string,
+): Promise<Float32Array> {
+  const [point] = await engines.vectors.get(collection, [id])
   if (point) return point.vector
-  throw new AppError('point_not_found', `${args.collection} has no point of that id.`)
+  throw new AppError('point_not_found', `${collection} has no point of that id.`)
 }

@@ -11,8 +11,6 @@ import { growTopicOperation } from './grow.ts'
 import { lagOperation } from './lag.ts'
 import { addNoteOperation, listNotesOperation, replyNoteOperation, showNoteOperation } from './notes.ts'
 import type { Operation } from './operation.ts'
-import { rebuildRelationalOperation, rebuildVectorsOperation } from './rebuild.ts'
-import { rebuildNotesOperation } from './rebuild-notes.ts'
 import {
   cancelRunOperation,
   listRunsOperation,
@@ -21,9 +19,7 @@ import {
   startRunOperation,
 } from './runs.ts'
 import { followRunOperation } from './runs-follow.ts'
-import { rotateSecretsOperation } from './secrets.ts'
 import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
-import { statsOperation } from './stats.ts'
 import { tailTopicOperation } from './topics-tail.ts'
 
 /** Those of the main API alone are not asked for here. */
@@ -51,13 +47,8 @@ export const operations: readonly Operation[] = [
   listRunsOperation,
   showRunOperation,
   cancelRunOperation,
-  rebuildNotesOperation,
-  rebuildVectorsOperation,
-  rebuildRelationalOperation,
-  rotateSecretsOperation,
   sinkJsonlOperation,
   sinkPostgresOperation,
-  statsOperation,
   growTopicOperation,
   tailTopicOperation,
 ]

@@ -3,7 +3,8 @@
 import { Type } from 'typebox'
 import { noteKind } from '#services/records/notes/notes.ts'
 import { rewriteRecords } from '#services/records/store/rewrite.ts'
-import { type ChangeContext, defineChange } from './change.ts'
+import { defineAction } from './action.ts'
+import type { ChangeContext } from './change.ts'
 
 const label = 'publishing notes'
 
@@ -13,11 +14,12 @@ interface RebuiltNotes {
   took_ms: number
 }
 
-export const rebuildNotesOperation = defineChange({
+export const rebuildNotesAction = defineAction({
   name: 'rebuild notes',
-  action: 'index.rebuild',
-  targetOf: () => 'notes',
-  needs: [],
+  summary: 'Publish every note once more, so that all their points in fleet_notes are written again',
+  role: 'admin',
+  problems: [],
+  change: { action: 'index.rebuild', target: () => 'notes' },
   services: ['outbox-publisher', 'note-indexer'],
   args: Type.Object({}),
   /** Resolves when their records are in the outbox, in the order of each note's changes. */
@@ -33,4 +35,10 @@ export const rebuildNotesOperation = defineChange({
     describe({ count: records })
     return { index: 'notes', records, took_ms: Date.now() - startedAt }
   },
+  cli: [
+    {
+      example: 'flotilla rebuild notes',
+      render: ({ records, took_ms }) => `${records} notes published again, ${took_ms} ms`,
+    },
+  ],
 })

@@ -19,7 +19,8 @@ import {
   readRebuildStatus,
 } from '#services/vectors/write/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { type ChangeContext, defineChange } from './change.ts'
+import { defineAction } from './action.ts'
+import type { ChangeContext } from './change.ts'
 import type { OperatedPlatform } from './operation.ts'
 
 const pollMs = 250
@@ -36,14 +37,20 @@ interface RebuildResult {
   took_ms: number
 }
 
-export const rebuildVectorsOperation = defineRebuild(vectorsIndex, 'vectors')
-export const rebuildRelationalOperation = defineRebuild(relationalIndex, 'mirror')
+export const rebuildVectorsAction = defineRebuild(vectorsIndex, 'vectors', 'a new vector index')
+export const rebuildRelationalAction = defineRebuild(
+  relationalIndex,
+  'mirror',
+  'new tables of the relational mirror',
+)
 
-function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
-  return defineChange({
+function defineRebuild(index: Index, engine: 'vectors' | 'mirror', what: string) {
+  return defineAction({
     name: `rebuild ${index.name}`,
-    action: 'index.rebuild',
-    targetOf: () => index.name,
+    summary: `Fill ${what} from the log while the old one stays in use, then switch over; run again, it shows the rebuild in progress`,
+    role: 'admin',
+    problems: [],
+    change: { action: 'index.rebuild', target: () => index.name },
     needs: [engine],
     services: [index.writer],
     args: Type.Object({}),
@@ -64,6 +71,13 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror') {
       const records = await watch(parts, generation, output, signal)
       return { index: index.name, generation, records, took_ms: Date.now() - startedAt }
     },
+    cli: [
+      {
+        example: `flotilla rebuild ${index.name}`,
+        render: ({ index, generation, took_ms }) =>
+          `${index} rebuilt: generation ${generation}, ${took_ms} ms`,
+      },
+    ],
   })
 }
 

@@ -2,17 +2,29 @@
 
 import { Type } from 'typebox'
 import { rotateSecrets } from '#services/access/secrets/secrets.ts'
-import { defineChange } from './change.ts'
+import { type Action, defineAction } from './action.ts'
 
-export const rotateSecretsOperation = defineChange({
+const rotateSecretsAction = defineAction({
   name: 'secrets-rotate',
-  action: 'secrets.rotate',
-  targetOf: () => 'secrets',
-  needs: [],
+  summary:
+    'Encrypt them with the first key of FLOTILLA_SECRET_KEY; where that is unset, with a fresh one in the file secret-key',
+  role: 'admin',
+  problems: [],
   args: Type.Object({}),
+  change: { action: 'secrets.rotate', target: () => 'secrets' },
   async run({ platform, describe }) {
     const rotated = await rotateSecrets(platform.engines.relational, platform.env)
     describe({ after: { key_id: rotated.key_id }, count: rotated.secrets })
     return rotated
   },
+  cli: [
+    {
+      words: 'secrets rotate',
+      example: 'flotilla secrets rotate',
+      render: ({ secrets, key_id, kept_in }) =>
+        `${secrets} encrypted again; all are under key ${key_id} (${kept_in})`,
+    },
+  ],
 })
+
+export const secretActions: readonly Action[] = [rotateSecretsAction]

@@ -4,19 +4,23 @@ import { Type } from 'typebox'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { type ObservedCollection, observeCollections } from '#services/vectors/read/observed/collections.ts'
 import { searchMetrics, windowS } from '#services/vectors/read/observed/latencies.ts'
-import { defineOperation } from './operation.ts'
+import { type Action, defineAction, tableOf } from './action.ts'
+import { time } from './shapes.ts'
 
 const metricsTimeoutMs = 5_000
 
-export interface StatsResult {
+interface StatsResult {
   collections: ObservedCollection[]
   /** Of the gateway that runs on this data directory; null where none does. */
   search: { p95_ms: number | null; requests: number; window_s: number } | null
   as_of: string
 }
 
-export const statsOperation = defineOperation({
+export const statsAction = defineAction({
   name: 'stats',
+  summary: 'The collections and their indexes',
+  role: 'viewer',
+  problems: ['vector_engine_unavailable'],
   needs: ['vectors'],
   args: Type.Object({}),
   async run({ platform }): Promise<StatsResult> {
@@ -24,13 +28,52 @@ export const statsOperation = defineOperation({
       observeCollections(platform.engines.vectors),
       readSearches(platform.home),
     ])
-    return {
-      collections,
-      search,
-      as_of: new Date().toISOString(),
-    }
+    return { collections, search, as_of: new Date().toISOString() }
   },
+  http: {
+    method: 'GET',
+    path: '/collections',
+    operationId: 'listCollections',
+    tag: 'state',
+    view: ({ collections, as_of }) => ({ collections, as_of }),
+    answer: Type.Object(
+      {
+        collections: Type.Array(
+          Type.Object({
+            collection: Type.String(),
+            points: Type.Integer(),
+            index_bytes: Type.Integer(),
+            index_status: Type.String(),
+            indexed_share: Type.Number(),
+          }),
+        ),
+        as_of: time,
+      },
+      { title: 'Collections' },
+    ),
+  },
+  cli: [
+    {
+      summary: 'What the collections hold and how long searches take; with a FILE, what a local index holds',
+      example: 'flotilla stats\nflotilla stats index.stidx',
+      render: ({ collections, search }) => {
+        const p95 = search?.p95_ms == null ? '-' : `${search.p95_ms} ms of ${search.requests} searches`
+        return [
+          tableOf(collections, {
+            collection: ({ collection }) => collection,
+            points: ({ points }) => points,
+            'index bytes': ({ index_bytes }) => index_bytes,
+            index: ({ index_status }) => index_status,
+            indexed: ({ indexed_share }) => `${Math.round(indexed_share * 100)} %`,
+          }),
+          `search p95 (last ${windowS / 60} minutes)  ${p95}`,
+        ]
+      },
+    },
+  ],
 })
+
+export const statsActions: readonly Action[] = [statsAction]
 
 /** A gateway counts its own searches: the one that listens on this machine is asked for its metrics. */
 async function readSearches(home: string): Promise<StatsResult['search']> {

@@ -1,64 +1,101 @@
 /** The topics of the platform: what they are for, and what the log holds of them now. */
 
-import { Type } from 'typebox'
-import type { PartitionRange } from '#engines/event-log/port.ts'
+import { type Static, Type } from 'typebox'
 import { catalog } from '#topics/catalog.ts'
 import type { Reader, Topic } from '#topics/topic.ts'
+import { type Action, defineAction } from './action.ts'
 import { findTopic } from './find-topic.ts'
-import { defineOperation, type OperatedPlatform } from './operation.ts'
+import type { OperatedPlatform } from './operation.ts'
+import { orNull, textField } from './shapes.ts'
 
-interface TopicView {
-  topic: string
-  purpose: string
-  /** What its key is, in words. */
-  key: string
-  schema: string
-  /** Where it lives in the log; both change when it is grown by copying. */
-  physical_name: string
-  epoch: number
-  cleanup: Topic['cleanup']
-  /** null: the last record of each key is kept, or all until their reader is done. */
-  retention_ms: number | null
-  writers: string[]
-  readers: { service: string; group: string | null; reads: string }[]
-  /** Offsets that the log spans; compaction leaves holes in them. */
-  records: number
-  partitions: PartitionRange[]
-}
+const topic = Type.Object(
+  {
+    topic: Type.String(),
+    purpose: Type.String(),
+    key: Type.String({ description: 'What its key is, in words.' }),
+    schema: Type.String(),
+    physical_name: Type.String(),
+    epoch: Type.Integer(),
+    cleanup: Type.Enum(['delete', 'compact'], { type: 'string' }),
+    retention_ms: orNull(
+      Type.Integer(),
+      'null: the last record of each key is kept, or all until they are delivered.',
+    ),
+    writers: Type.Array(Type.String()),
+    readers: Type.Array(
+      Type.Object({
+        service: Type.String(),
+        group: orNull(Type.String(), 'null: every instance reads all of it.'),
+        reads: Type.String(),
+      }),
+    ),
+    records: Type.Integer({ description: 'Offsets that the log spans; compaction leaves holes in them.' }),
+    partitions: Type.Array(
+      Type.Object({ partition: Type.Integer(), start: Type.Integer(), end: Type.Integer() }),
+      { description: 'The first offset that is kept, and the one that the next record gets.' },
+    ),
+  },
+  { title: 'Topic' },
+)
+type TopicView = Static<typeof topic>
 
-export const listTopicsOperation = defineOperation({
+const partitionFacts = Type.Object(
+  {
+    partitions: Type.Array(
+      Type.Object({
+        partition: Type.Integer(),
+        leader: orNull(Type.String(), 'The broker; null: the log has none, or nobody leads it now.'),
+        replicas: Type.Integer(),
+        in_sync: Type.Integer({ description: 'Replicas that have all that was acknowledged.' }),
+        bytes: orNull(
+          Type.Integer(),
+          'On the disk of the leader; of the embedded log an estimate. null: not known now.',
+        ),
+      }),
+    ),
+    bytes: orNull(Type.Integer(), 'Of all partitions; null where that of one is not known.'),
+  },
+  { title: 'PartitionFacts' },
+)
+
+const problems = ['log_unavailable', 'relational_engine_unavailable'] as const
+const named = Type.Object({ topic: textField('A topic of the platform.', 'vectors.commands') })
+
+const listTopicsAction = defineAction({
   name: 'topics list',
-  needs: [],
+  summary: 'All topics of the platform, and what the log holds of them',
+  role: 'viewer',
+  problems,
   args: Type.Object({}),
   async run({ platform }): Promise<{ topics: TopicView[] }> {
     return { topics: await Promise.all(catalog.map((topic) => viewOf(platform, topic))) }
   },
+  http: {
+    method: 'GET',
+    path: '/log/topics',
+    operationId: 'listTopics',
+    tag: 'log',
+    answer: Type.Object({ topics: Type.Array(topic) }, { title: 'Topics' }),
+  },
 })
 
-export const showTopicOperation = defineOperation({
+const showTopicAction = defineAction({
   name: 'topics show',
-  needs: [],
-  args: Type.Object({ topic: Type.String() }),
+  summary: 'One topic',
+  role: 'viewer',
+  problems: [...problems, 'not_found'],
+  args: named,
   run: ({ platform }, { topic }): Promise<TopicView> => viewOf(platform, findTopic(topic)),
+  http: { method: 'GET', path: '/log/topics/:topic', operationId: 'showTopic', tag: 'log', answer: topic },
 })
 
-interface PartitionFactsView {
-  partitions: {
-    partition: number
-    leader: string | null
-    replicas: number
-    in_sync: number
-    bytes: number | null
-  }[]
-  /** Of all; null where that of one is not known. */
-  bytes: number | null
-}
-
-export const partitionFactsOperation = defineOperation({
+const partitionFactsAction = defineAction({
   name: 'topics partitions',
-  needs: [],
-  args: Type.Object({ topic: Type.String() }),
-  async run({ platform }, { topic: name }): Promise<PartitionFactsView> {
+  summary: 'Where the partitions of a topic are, and how much room they take',
+  role: 'viewer',
+  problems: [...problems, 'not_found'],
+  args: named,
+  async run({ platform }, { topic: name }): Promise<Static<typeof partitionFacts>> {
     const { physicalName } = platform.publisher.locationOf(findTopic(name))
     const facts = await platform.engines.eventLog.partitionFacts(physicalName)
     const known = facts.every(({ bytes }) => bytes !== null)
@@ -67,7 +104,16 @@ export const partitionFactsOperation = defineOperation({
       bytes: known ? facts.reduce((sum, { bytes }) => sum + (bytes ?? 0), 0) : null,
     }
   },
+  http: {
+    method: 'GET',
+    path: '/log/topics/:topic/partitions',
+    operationId: 'showPartitions',
+    tag: 'log',
+    answer: partitionFacts,
+  },
 })
+
+export const topicActions: readonly Action[] = [listTopicsAction, showTopicAction, partitionFactsAction]
 
 async function viewOf({ engines, publisher }: OperatedPlatform, topic: Topic): Promise<TopicView> {
   const { physicalName, epoch } = publisher.locationOf(topic)

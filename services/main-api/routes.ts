@@ -18,12 +18,10 @@ import { enforceRoles, requireEntries } from './rbac.ts'
 import { noteRefused } from './refused-changes.ts'
 import { registerAreas } from './routes/areas.ts'
 import { registerAsyncApi } from './routes/asyncapi.ts'
-import { registerAudit } from './routes/audit.ts'
 import { registerAuthAgent } from './routes/auth-agent.ts'
-import { registerCollections } from './routes/collections.ts'
 import { registerDispatchList } from './routes/dispatches.ts'
+import { registerGroups } from './routes/groups.ts'
 import { registerIdentityToolkit } from './routes/identity-toolkit.ts'
-import { registerLog } from './routes/log.ts'
 import { registerLogRecords } from './routes/log-records.ts'
 import { registerLogTail } from './routes/log-tail.ts'
 import { registerMe } from './routes/me.ts'
@@ -43,16 +41,14 @@ const description =
 /** What operators do and see. */
 const operators = [
   registerState,
-  registerCollections,
   (scope: FastifyInstance, main: MainApi) =>
     mountActions(scope, main, actions, { 'webhooks targets': main.observed.targets }),
   registerAreas,
   registerDispatchList,
-  registerLog,
+  registerGroups,
   registerLogRecords,
   registerLogTail,
   registerWebhooks,
-  registerAudit,
   registerRequests,
 ]
 

@@ -6,7 +6,7 @@ import { createClient } from '#client/client.ts'
 import { resetGroupOperation } from '#operations/groups.ts'
 import { growTopic } from '#operations/grow.ts'
 import { readLag } from '#operations/lag.ts'
-import { rebuildVectorsOperation } from '#operations/rebuild.ts'
+import { rebuildVectorsAction } from '#operations/rebuild.ts'
 import { openPlatform, type Platform } from '#runtime/start/platform.ts'
 import { startPlatform } from '#runtime/start/start.ts'
 import { provisionAgent } from '#services/access/agents/agents.ts'
@@ -58,7 +58,7 @@ async function start(env: Environment, { mirror }: { mirror: boolean }) {
 }
 
 function rebuild(platform: Platform, signal = new AbortController().signal) {
-  return rebuildVectorsOperation.run(operating(platform, signal), {})
+  return rebuildVectorsAction.run(operating(platform, signal), {})
 }
 
 const pointsOf = (from: number, count: number) =>

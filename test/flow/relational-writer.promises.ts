@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { rebuildRelationalOperation } from '#operations/rebuild.ts'
+import { rebuildRelationalAction } from '#operations/rebuild.ts'
 import { relationalIndex } from '#services/vectors/write/indexes.ts'
 import { openProgressTail } from '#services/vectors/write/progress.ts'
 import { listGenerations } from '#services/vectors/write/rebuild.ts'
@@ -188,7 +188,7 @@ async function rebuildsWhileWriting(flow: MirrorPlatform): Promise<void> {
 }
 
 function rebuild(flow: MirrorPlatform, signal = new AbortController().signal) {
-  return rebuildRelationalOperation.run(operating(flow.platform, signal), {})
+  return rebuildRelationalAction.run(operating(flow.platform, signal), {})
 }
 
 /** The mirror's progress in vectors.progress, by partition. */

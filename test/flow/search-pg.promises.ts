@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Client } from '#client/client.ts'
-import { rebuildRelationalOperation } from '#operations/rebuild.ts'
+import { rebuildRelationalAction } from '#operations/rebuild.ts'
 import type { Platform } from '#runtime/start/platform.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
@@ -156,5 +156,5 @@ export function describeSearchPgFlow(
 }
 
 function rebuild(platform: Platform) {
-  return rebuildRelationalOperation.run(operating(platform), {})
+  return rebuildRelationalAction.run(operating(platform), {})
 }

@@ -4,6 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
+import { notedChange } from '#operations/audit.ts'
 import { recordsMax } from '#operations/follow/follow-records.ts'
 import { followRequestOperation } from '#operations/follow/follow-request.ts'
 import { attempt } from '#operations/webhooks/attempts.ts'
@@ -11,7 +12,6 @@ import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
 import { orNull, time } from '../schemas.ts'
-import { action } from './audit.ts'
 
 /** Each reads much of the log. */
 const atOnceMax = 2
@@ -36,7 +36,7 @@ const followed = Type.Object(
       }),
       { description: 'Of the vector gateway, from their audit notes, which come a moment later.' },
     ),
-    changes: Type.Array(action, { description: 'What it changed of the platform.' }),
+    changes: Type.Array(notedChange, { description: 'What it changed of the platform.' }),
     records: Type.Array(
       Type.Object({
         topic: Type.String(),

@@ -1,66 +1,16 @@
-/** /api/v1/log: the topics, and how far the reader groups are. */
+/** /api/v1/log/groups and /api/v1/log/lag: how far the reader groups are. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { listTopicsOperation, partitionFactsOperation, showTopicOperation } from '#operations/topics-list.ts'
 import { closed } from '../envelope.ts'
 import type { LookedGroup } from '../group-looks.ts'
 import { group, groups } from '../group-schemas.ts'
 import { curveMinutesMax, lagCurves } from '../lag-curves.ts'
 import { sampleEveryMs } from '../lag-history.ts'
 import type { MainApi } from '../main-api.ts'
-import { operate } from '../operate.ts'
 import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
-
-const topicFields = {
-  topic: Type.String(),
-  purpose: Type.String(),
-  key: Type.String({ description: 'What its key is, in words.' }),
-  schema: Type.String(),
-  physical_name: Type.String(),
-  epoch: Type.Integer(),
-  cleanup: Type.Enum(['delete', 'compact'], { type: 'string' }),
-  retention_ms: orNull(
-    Type.Integer(),
-    'null: the last record of each key is kept, or all until they are delivered.',
-  ),
-  writers: Type.Array(Type.String()),
-  readers: Type.Array(
-    Type.Object({
-      service: Type.String(),
-      group: orNull(Type.String(), 'null: every instance reads all of it.'),
-      reads: Type.String(),
-    }),
-  ),
-  records: Type.Integer({ description: 'Offsets that the log spans; compaction leaves holes in them.' }),
-  partitions: Type.Array(
-    Type.Object({ partition: Type.Integer(), start: Type.Integer(), end: Type.Integer() }),
-    { description: 'The first offset that is kept, and the one that the next record gets.' },
-  ),
-}
-const topic = Type.Object(topicFields, { title: 'Topic' })
-const topics = Type.Object({ topics: Type.Array(topic) }, { title: 'Topics' })
-
-const partitionFacts = Type.Object(
-  {
-    partitions: Type.Array(
-      Type.Object({
-        partition: Type.Integer(),
-        leader: orNull(Type.String(), 'The broker; null: the log has none, or nobody leads it now.'),
-        replicas: Type.Integer(),
-        in_sync: Type.Integer({ description: 'Replicas that have all that was acknowledged.' }),
-        bytes: orNull(
-          Type.Integer(),
-          'On the disk of the leader; of the embedded log an estimate. null: not known now.',
-        ),
-      }),
-    ),
-    bytes: orNull(Type.Integer(), 'Of all partitions; null where that of one is not known.'),
-  },
-  { title: 'PartitionFacts' },
-)
 
 const history = Type.Object(
   {
@@ -88,7 +38,6 @@ const curves = Type.Object(
   { title: 'LagCurves' },
 )
 
-const topicParams = Type.Object({ topic: name('A topic of the platform.', 'vectors.commands') }, closed)
 const groupParams = Type.Object({ group: name('A reader group.', 'vector-writer') }, closed)
 const minutesMax = curveMinutesMax
 const historyQuery = Type.Object(
@@ -107,53 +56,7 @@ const curvesQuery = Type.Object(
 )
 const problems = ['forbidden', 'log_unavailable', 'relational_engine_unavailable'] as const
 
-export function registerLog(scope: FastifyInstance, { context, observed }: MainApi): void {
-  const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
-  routes.get(
-    '/log/topics',
-    {
-      config: { problems },
-      schema: {
-        operationId: 'listTopics',
-        tags: ['log'],
-        summary: 'All topics of the platform, and what the log holds of them',
-        response: { 200: topics },
-      },
-    },
-    (request) => operate(context, request, listTopicsOperation, {}),
-  )
-  routes.get(
-    '/log/topics/:topic',
-    {
-      config: { problems: [...problems, 'not_found'] },
-      schema: {
-        operationId: 'showTopic',
-        tags: ['log'],
-        summary: 'One topic',
-        params: topicParams,
-        response: { 200: topic },
-      },
-    },
-    (request) => operate(context, request, showTopicOperation, { topic: request.params.topic }),
-  )
-  routes.get(
-    '/log/topics/:topic/partitions',
-    {
-      config: { problems: [...problems, 'not_found'] },
-      schema: {
-        operationId: 'showPartitions',
-        tags: ['log'],
-        summary: 'Where the partitions of a topic are, and how much room they take',
-        params: topicParams,
-        response: { 200: partitionFacts },
-      },
-    },
-    (request) => operate(context, request, partitionFactsOperation, { topic: request.params.topic }),
-  )
-  registerGroups(scope, observed)
-}
-
-function registerGroups(scope: FastifyInstance, observed: MainApi['observed']): void {
+export function registerGroups(scope: FastifyInstance, { observed }: MainApi): void {
   const routes = scope.withTypeProvider<TypeBoxTypeProvider>()
   routes.get(
     '/log/groups',
