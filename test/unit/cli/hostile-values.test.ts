@@ -171,7 +171,7 @@ describe('what all commands print with', () => {
     expect(error.mock.calls[1]).toEqual(['invalid_configuration: Mend it:\n  line 1: a\n  line 2: b'])
   })
 
-  it('shows what was typed wrongly as text', async () => {
+  it('shows mistyped input as text', async () => {
     for (const args of [
       ['notes', 'show', bad],
       ['runs', 'list', '--limit', bad],
@@ -184,7 +184,7 @@ describe('what all commands print with', () => {
     }
   })
 
-  it('shows what was typed wrongly to local search as text', () => {
+  it('shows input mistyped for local search as text', () => {
     const root = join(import.meta.dirname, '../../..')
     const code = `
       const { runCommand } = await import('#stidx/command/run.ts')

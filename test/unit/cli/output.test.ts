@@ -1,4 +1,4 @@
-/** What goes to a terminal besides results: a progress bar on standard error, and nothing where that is a file or a pipe. */
+/** Terminal output besides results: a progress bar on standard error, and nothing where that is a file or a pipe. */
 
 import { afterEach, expect, it, vi } from 'vitest'
 import { createOutput } from '../../../cli/output.ts'

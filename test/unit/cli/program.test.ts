@@ -80,7 +80,7 @@ describe('the command line', () => {
     }
   })
 
-  it('says in JSON what was refused, when JSON was asked for', async () => {
+  it('reports a refusal in JSON under --json', async () => {
     const { code, printed } = await run(['tour', '--json'], { FLOTILLA_HOME: temporaryFolder() })
     expect(code).toBe(1)
     expect(JSON.parse(printed)).toEqual({

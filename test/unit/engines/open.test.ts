@@ -17,7 +17,7 @@ const needs = new Map([
 ])
 
 describe('the choice of engines', () => {
-  it('is embedded for what is not named', () => {
+  it('defaults to the embedded driver', () => {
     const drivers = Object.entries(chooseEngines({})).map(([engine, choice]) => `${engine} ${choice.driver}`)
     expect(drivers).toEqual([
       'eventLog embedded',

@@ -35,7 +35,7 @@ test('all faults come in one message that names the variables', () => {
   expect(load).toThrow(/NEEDED/)
 })
 
-test('an enumeration lists what is allowed, and a URL is not quoted', () => {
+test('an enumeration lists the allowed values, and a URL is not quoted', () => {
   const kinds = Type.Object({ LEVEL: Type.Enum(['low', 'high']), URL: optionalUrl('an address') })
   const load = () => loadConfig(kinds, { LEVEL: 'loud', URL: 'no url: s3cret' })
   expect(load).toThrow('LEVEL must be one of low, high; URL is not a URL.')

@@ -1,4 +1,4 @@
-/** What is said of things that were thrown. */
+/** Messages of thrown values. */
 
 import { expect, test } from 'vitest'
 import { AppError, describeError, whyWaiting } from '#lib/errors.ts'

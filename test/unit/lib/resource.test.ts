@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { createScope } from '#lib/resource.ts'
 
-test('what was opened is closed in reverse, once, also when one close fails', async () => {
+test('resources close in reverse order, once, also when one close fails', async () => {
   const closed: string[] = []
   const faults: string[] = []
   const scope = createScope((name) => faults.push(name))

@@ -6,7 +6,7 @@ import { explainSystemFault, openFilesFault, systemFault } from '#lib/system-fau
 
 const fault = (code: string, path?: string) => Object.assign(new Error(`${code}: text`), { code, path })
 
-test('a fault names its path, what is wrong and its code, wherever it is in the chain of causes', () => {
+test('a fault names its path, the problem and its code, wherever it is in the chain of causes', () => {
   const outer = new Error('cannot', { cause: fault('EROFS', '/data/log') })
   expect(systemFault(outer)).toMatchObject({
     code: 'invalid_configuration',

@@ -11,7 +11,7 @@ test.each([
   ['ERR_TLS_CERT_ALTNAME_INVALID', /another name/, /name of the certificate/],
   ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', /client certificate/, /THE_FILES/],
   ['ERR_SSL_WRONG_VERSION_NUMBER', /does not speak TLS/, /address/],
-])('%s, below other faults, says what is wrong and what to do', (code, found, advice) => {
+])('%s, below other faults, names the problem and the fix', (code, found, advice) => {
   const below = new Error('outer', { cause: new AggregateError([new Error('other'), coded(code)]) })
   const fault = tlsFault(below, 'THE_FILES')
   expect(fault?.found).toMatch(found)

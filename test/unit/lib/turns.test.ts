@@ -33,7 +33,7 @@ test('callers follow each other in a circle, however much one has asked for befo
   expect(started).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2'])
 })
 
-test('one caller never has more than its share, and what is free goes to the others', async () => {
+test('one caller never has more than its share, and free places go to the others', async () => {
   const { started, take, endNext } = recorder({ atOnce: 3, perCaller: 2 })
   for (const name of ['a1', 'a2', 'a3', 'b1', 'b2']) void take(name[0]!, name)
   expect(started).toEqual(['a1', 'a2', 'b1'])

@@ -30,7 +30,7 @@ test('a call answers, a fault keeps its code, buffers are moved', async () => {
   expect((await call.bytes(16)).byteLength).toBe(16)
 })
 
-test('the thread can tell what was not asked for', async () => {
+test('the thread can send unrequested messages', async () => {
   const { call, on } = open()
   const said = new Promise<string>((resolve) => on('said', resolve))
   await call.announce('ready')

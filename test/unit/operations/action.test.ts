@@ -90,7 +90,7 @@ test('a command reads what the schema says, and lays out data that nobody can ac
     await expect(typed(...wrong)).rejects.toThrow()
 })
 
-test('parts of what is shown are apart, lines are not', () => {
+test('parts of an answer are separated, lines are not', () => {
   expect(textOf(['a', 'b', { fields: { n: 1 } }, { documents: [{ n: 1 }] }])).toBe(
     'a\nb\nn  1\n\n{\n  "n": 1\n}',
   )

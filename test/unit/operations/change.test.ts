@@ -74,7 +74,7 @@ test.each([
   expect(actions).toMatchObject([{ outcome, reason, count: 1 }])
 })
 
-test('what was committed with its change stays done, whatever comes after', async () => {
+test('a committed change stays done when a later step fails', async () => {
   const { actions } = await change(async ({ note }) => {
     await relational.transaction((tx) => note(tx, { after: 'committed' }))
     throw fault('log_unavailable')
@@ -82,7 +82,7 @@ test('what was committed with its change stays done, whatever comes after', asyn
   expect(actions).toMatchObject([{ outcome: 'done', after: 'committed', reason: null }])
 })
 
-test('what was rolled back with its change is noted as failed', async () => {
+test('a change that was rolled back is noted as failed', async () => {
   const { actions } = await change(async ({ note }) =>
     relational.transaction(async (tx) => {
       await note(tx, { after: 'never' })

@@ -30,7 +30,7 @@ test('a notice comes when its transaction commits, and none when it is rolled ba
   expect(heard).toBe(2)
 })
 
-test('a database that is away is asked again until it listens; what was missed meanwhile is looked for', async () => {
+test('listening is retried while the database is away; missed notices are looked up afterwards', async () => {
   let tries = 0
   let heard = 0
   const listen = async () => {

@@ -1,4 +1,4 @@
-/** What is built, and when: npm runs no scripts of packages, so `npm start` and `npm test` see to it. */
+/** Builds before a start: npm runs no scripts of packages, so `npm start` and `npm test` build them. */
 
 import { spawnSync } from 'node:child_process'
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -53,13 +53,13 @@ function project(tools: readonly string[] = ['rolldown', 'typescript', 'vite']) 
 
 const all = Object.keys(made)
 
-it('builds what is missing or old, and nothing else', () => {
+it('builds missing and outdated packages only', () => {
   const { root, write, run } = project()
   expect(run('--if-old')).toMatchObject({ code: 0, ran: all, stdout: '' })
   expect(run('--if-old')).toEqual({ code: 0, ran: [], stdout: '', stderr: '' })
   appendFileSync(join(root, 'console/src/a.ts'), ' ')
   expect(run('--if-old')).toMatchObject({ code: 0, ran: ['console'] })
-  // What is no source changes nothing.
+  // A file that is not a source changes nothing.
   write('packages/client/test/a.test.ts', '')
   write('console/node_modules/x/index.js', '')
   expect(run('--if-old').ran).toEqual([])

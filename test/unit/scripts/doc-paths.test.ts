@@ -20,7 +20,7 @@ const url = "http://example.com/lib/no.ts"`
   expect(pathsOfComments(sql)).toEqual(['lib/a.ts', 'lib/b.ts'])
 })
 
-it('leaves out what means several files, what is made, and what only looks like a path of ours', () => {
+it('leaves out patterns, generated files, and texts that only look like a path of ours', () => {
   const comments = `/* lib/*.ts lib/{a,b}.ts console/dist/index.html node_modules/a/b test/fixtures/NAME
     https://lib/a.ts @scope/lib #lib/a.ts ./lib/a.ts */`
   expect(pathsOfComments(comments)).toEqual([])
@@ -30,7 +30,7 @@ it('finds paths of pages in backticks alone', () => {
   expect(pathsOfPage('`lib/a.ts`, `docs/`, lib/b.ts and `lib/*.ts`')).toEqual(['lib/a.ts', 'docs/'])
 })
 
-it('makes the check fail for a page or a comment that names what is not there', () => {
+it('makes the check fail for a page or a comment that names a missing file', () => {
   const root = temporaryFolder()
   for (const folder of ['scripts', 'lib']) mkdirSync(join(root, folder))
   for (const name of ['check-doc-paths.ts', 'doc-paths.ts', 'source-files.ts']) {

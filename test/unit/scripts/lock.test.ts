@@ -24,7 +24,7 @@ it('names a native package that is missing', () => {
   expect(lockFaults(without, [])).toEqual(['@a/b-linux-x64 is missing'])
 })
 
-it('names what has no checksum, wherever it is installed, unless it is excepted', () => {
+it('names every package without a checksum, wherever it is installed, unless it is excepted', () => {
   const bare = { ...sound, 'node_modules/c/node_modules/@a/d': { version: '2.0.0' } }
   expect(lockFaults(bare, [])).toEqual(['@a/d@2.0.0 has no integrity'])
   expect(lockFaults(bare, ['@a/d@2.0.0'])).toEqual([])

@@ -1,4 +1,4 @@
-/** The model of the whole platform finds each way in which a log or a read is wrong, and nothing in what is right. */
+/** The model of the whole platform finds every kind of wrong log or read, and no fault in right ones. */
 
 import { expect, test } from 'vitest'
 import { createHistory, type History, type Read, type Write } from '../../support/whole-history.ts'
@@ -45,7 +45,7 @@ const two = [write(1), write(2)]
 const inOrder = [entry(1, 1), entry(2, 2)]
 const read = (seen: Read['seen'], after = 'o2@2'): Read => ({ what: 'get', key, seen, after, begunAt: 300 })
 
-test('what was acknowledged, in its order, is no fault; nor is what had no answer, wherever it is', () => {
+test('acknowledged records in their order are no fault; nor are records without an answer, wherever they are', () => {
   expect(faults({ writes: two }, inOrder)).toEqual([])
   const maybe = [...two, unanswered(3), unanswered(4, { begunAt: 10, endedAt: 20 })]
   expect(faults({ writes: maybe }, inOrder)).toEqual([])

@@ -42,7 +42,7 @@ it('replaces what it wrote before, an empty file, and others by force; links sta
   expect(readdirSync(folder).sort()).toEqual(['link', 'points.jsonl'])
 })
 
-it('never replaces what is no regular file', () => {
+it('replaces only regular files', () => {
   expect(() => openSink('/dev/null', true)).toThrow(/no regular file/)
   expect(() => openSink(temporaryFolder(), true)).toThrow(/no regular file/)
   expect(lstatSync('/dev/null').isCharacterDevice()).toBe(true)

@@ -23,7 +23,7 @@ function itemOf([kind, author, text, more]: Given): FollowedItem {
 
 const failed: FollowedItem = { kind: 'status', agent: 'CIPHER', status: 'failed', error: 'no node\x1b[2J' }
 
-test('pieces are shown at once, and the whole text adds only what is missing', () => {
+test('pieces are shown at once, and the whole text adds only the missing rest', () => {
   expect(
     printed([
       ['partial', 'ATLAS', 'one '],
@@ -59,7 +59,7 @@ test('other agents wait for the end of the message that is being shown', () => {
   ).toBe('ATLAS: ab\nPULSE: pq\n[CIPHER failed: no node\\x1b[2J]\nWHALE: wxyz\n')
 })
 
-test('what does not end is ended, and what waits is shown', () => {
+test('an unfinished line is ended, and pending pieces are shown', () => {
   expect(
     printed([
       ['partial', 'ATLAS', 'a'],

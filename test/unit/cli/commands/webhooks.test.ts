@@ -62,7 +62,7 @@ describe('flotilla webhooks check', () => {
     expect([ok, faults.map(({ line }) => line)]).toEqual([false, [3, 5, 8, 10]])
   })
 
-  it('refuses what is no targets file at all', async () => {
+  it('refuses a file that is not a targets file', async () => {
     for (const lines of [['{{{'], ['- a'], ['targets: 7'], ['\u0000'], ['targets: {a: {url: *b}}']]) {
       const { code, printed } = await check(lines)
       expect([code, printed]).toEqual([1, expect.stringMatching(/has (a fault|\d+ faults):\nline \d/)])

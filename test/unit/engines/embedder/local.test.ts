@@ -1,4 +1,4 @@
-/** What is special about the local embedder: the same bytes everywhere, and which texts are near. */
+/** The local embedder beyond the contract: the same bytes everywhere, and which texts are near. */
 
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'

@@ -1,4 +1,4 @@
-/** What is special about the embedder for OpenAI's API: requests, retries and faults. */
+/** The embedder for OpenAI's API beyond the contract: requests, retries and faults. */
 
 import { expect, onTestFinished, test } from 'vitest'
 import { openOpenAiEmbedder } from '#engines/embedder/openai.ts'
@@ -97,7 +97,7 @@ test('longer vectors are a clear fault, not a try again; with dimensions the mod
   expect(server.requests[1]!.dimensions).toBe(1536)
 })
 
-test('a ping asks once: what is away is unavailable, what does not fit is a fault', async () => {
+test('a ping asks once: no answer is unavailable, vectors of the wrong length are a fault', async () => {
   const server = await openServer()
   server.faults = [{ status: 503 }, { hang: true }]
   const embedder = openOpenAiEmbedder({ url: server.url })

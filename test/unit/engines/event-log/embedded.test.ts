@@ -160,7 +160,7 @@ describe('writing', () => {
     const offset = await log.append('things', 0, [record('k', 'after')], { timeoutMs: 20_000 })
     const stored = await readAll(log, 'things')
     expect(stored.map((one) => one.offset)).toEqual(range(0, offset + 1))
-    // What was refused may be stored, but only in its order.
+    // A refused append may be stored, but only in its order.
     expect([...new Set(['before', 'refused', 'after', ...values(stored)])]).toEqual([
       'before',
       'refused',

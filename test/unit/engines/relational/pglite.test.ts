@@ -1,4 +1,4 @@
-/** What is special about the embedded Postgres: its thread, its deaths and its time limits. */
+/** The embedded Postgres beyond the contract: its thread, its deaths and its time limits. */
 
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -149,6 +149,6 @@ test('its log on disk is cut while it runs, also when it is never closed', async
   await relational.query('select 1')
   const names = readdirSync(join(directory, 'pg_wal'), { withFileTypes: true }).filter((one) => one.isFile())
   const bytes = names.map(({ name }) => statSync(join(directory, 'pg_wal', name)).size)
-  // What was copied is twice as much.
+  // The copied text is twice as large.
   expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(50_000_000)
 }, 120_000)

@@ -1,4 +1,4 @@
-/** What is special about the embedded vector engine: its files, its order, its fallback, its kills. */
+/** The embedded vector engine beyond the contract: its files, its order, its fallback, its kills. */
 
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'

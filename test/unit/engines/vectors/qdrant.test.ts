@@ -1,4 +1,4 @@
-/** What is special about the Qdrant driver: what it sends, how it fails, and what it never reveals. */
+/** The Qdrant driver beyond the contract: its requests, its failures, and the secrets that it keeps. */
 
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -219,7 +219,7 @@ describe('the Qdrant driver', () => {
     expect(await two.liveGeneration()).toBe(1)
   })
 
-  test('the check against the description finds what is wrong', () => {
+  test('the check against the description finds faults', () => {
     const check = createRequestCheck()
     const query = { query: [1, 2], limit: 3, with_payload: ['id'], params: { hnsw_ef: 128 } }
     expect(check('POST', '/collections/x/points/query', query)).toEqual([])

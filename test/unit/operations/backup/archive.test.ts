@@ -88,7 +88,7 @@ test('a byte that is damaged anywhere, and an end that is missing, are found', a
   await expect(readArchive(file, undefined, run())).rejects.toThrow('is damaged')
 })
 
-test('what is no backup is refused', async () => {
+test('a file that is not a backup is refused', async () => {
   const file = join(temporaryFolder(), 'file')
   await expect(readArchive(file, undefined, run())).rejects.toMatchObject({ code: 'not_found' })
   writeFileSync(file, 'a text')

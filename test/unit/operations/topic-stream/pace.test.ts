@@ -23,7 +23,7 @@ function mostInASecond(times: readonly number[]): number {
   return Math.max(...times.map((at) => times.filter((one) => one >= at && one < at + 1_000).length))
 }
 
-test('what comes no faster is shown whole, also all at once', () => {
+test('records within the pace are all shown, also in one burst', () => {
   const calm = [...every(5, 3_000)]
   expect(shown(calm)).toEqual(calm)
   const bursts = [0, 1_000, 2_000, 4_500].flatMap((at) => new Array<number>(perSecond).fill(at))

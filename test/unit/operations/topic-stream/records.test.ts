@@ -73,7 +73,7 @@ test('a reader without room has nothing kept for it, and goes on where it was wh
     { signal: stop.signal },
   )
   await eventually('it has taken four', () => seen.length === 4)
-  await eventually('what was read ahead for it is gone', () => world.openTails() === 0)
+  await eventually('its read-ahead is gone', () => world.openTails() === 0)
   await world.append(10, 20)
   expect(seen).toHaveLength(4)
   roomy.resolve()

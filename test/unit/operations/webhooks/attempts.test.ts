@@ -5,7 +5,7 @@ import { createAttemptBars } from '#operations/webhooks/attempts.ts'
 
 const minuteMs = 60_000
 
-test('each minute has its attempts by how they ended, and what is older than an hour is gone', () => {
+test('each minute has its attempts by how they ended, for an hour', () => {
   let nowMs = 1_000 * minuteMs
   const bars = createAttemptBars(() => nowMs)
   const take = (kind: 'success' | 'retry' | 'dead_letter' | 'state', minutesAgo: number) =>

@@ -30,7 +30,7 @@ describe('the outcomes of a batch', () => {
     expect([settled, parked, again]).toEqual([[0, 2], [[1, 'no']], []])
   })
 
-  test('halve what was refused together, and leave the rest as it is', () => {
+  test('halve the part that was refused together, and leave the rest as it is', () => {
     const refused = split('not these')
     const { settled, parked, again, failed } = decide('abcde', [refused, done, refused, park('no'), refused])
     expect([settled, parked, again]).toEqual([[1], [[3, 'no']], [[0], [2, 4]]])

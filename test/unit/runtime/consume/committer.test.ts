@@ -8,7 +8,7 @@ import { commitEveryMs, knownCommitEveryMs } from '#runtime/consume/limits.ts'
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
 afterEach(() => void vi.useRealTimers())
-/** Steps the clock; in each millisecond turns of the event loop do what is due. */
+/** Steps the clock; in each millisecond the event loop runs everything due. */
 async function pass(ms: number): Promise<void> {
   for (let n = 0; n < ms; n++) {
     await vi.advanceTimersByTimeAsync(1)
@@ -91,7 +91,7 @@ test('a flush does not wait for its time, and says when it is written', async ()
   }
 })
 
-test('while a commit does not get through, what was settled holds work back; then it goes on', async () => {
+test('while a commit fails, settled records hold work back; then it goes on', async () => {
   const stuck = Promise.withResolvers<void>()
   const { committer, commits, settle } = open({ commit: () => stuck.promise.then(() => 'committed') })
   expect(committer.behind).toBe(false)
@@ -105,7 +105,7 @@ test('while a commit does not get through, what was settled holds work back; the
   expect(commits).toEqual([1])
 })
 
-test('what is made known at the usual times is committed less often; the last state is, and a flush is at once', async () => {
+test('progress that is announced is committed less often; the last state is committed, and a flush is immediate', async () => {
   const known: number[] = []
   const beforeCommit = async (_partition: number, through: number) => void known.push(through + 1)
   const { committer, commits, settle } = open({ beforeCommit })
@@ -122,7 +122,7 @@ test('what is made known at the usual times is committed less often; the last st
   expect(commits.at(-1)).toBe(21)
 })
 
-test('what is known holds no work back while its commit waits', async () => {
+test('announced progress holds no work back while its commit is pending', async () => {
   const { committer, commits, settle } = open({ beforeCommit: async () => {} })
   settle()
   await pass(commitEveryMs)

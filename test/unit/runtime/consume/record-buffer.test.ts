@@ -1,4 +1,4 @@
-/** What waits for the runner of a partition, and when nothing more is fetched. */
+/** Records that wait for the runner of a partition, and when fetching pauses. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
@@ -27,7 +27,7 @@ test('for work that nobody waits for, fetching rests after records came', () => 
   const { buffer, calls } = open(500)
   buffer.push([record(0)])
   expect(calls).toEqual(['pause'])
-  // What was under way still arrives; the rest does not begin again.
+  // A fetch in flight still arrives; no further one begins.
   vi.advanceTimersByTime(300)
   buffer.push([record(1)])
   expect(buffer.shift()?.offset).toBe(0)

@@ -69,7 +69,7 @@ test('messages come in order, each when the one before is done', async () => {
   const each = (n: number) => [`begin ${n}`, `end ${n}`]
   expect(seen).toEqual([...each(1), ...each(2), ...each(3), '0 to 3'])
   await publish(4)
-  await eventually('what comes later', () => seen.includes('end 4'))
+  await eventually('later records', () => seen.includes('end 4'))
 })
 
 test('a registry that is away is waited for: nothing is left out, and it is not ready before', async () => {

@@ -1,4 +1,4 @@
-/** Who asks for events, as RFC 9110 weighs what is accepted. */
+/** Which requests ask for events, by the weights of RFC 9110. */
 
 import { expect, test } from 'vitest'
 import { acceptsEvents } from '#runtime/http/accepts-events.ts'

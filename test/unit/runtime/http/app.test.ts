@@ -283,7 +283,7 @@ test('the description is OpenAPI 3.1 and the reference page loads nothing from e
   expect((await app.inject('/v1/reference/js/scalar.js')).statusCode).toBe(200)
 })
 
-test('what is not HTTP gets a problem answer and the connection ends', async () => {
+test('garbage instead of HTTP gets a problem answer and the connection ends', async () => {
   const { app } = testApp()
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as { port: number }

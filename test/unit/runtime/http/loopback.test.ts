@@ -54,7 +54,7 @@ test.each([
   'user@localhost:9090',
   ':9090',
   'a b',
-])('%s is refused, naming what is allowed', (text) => {
+])('%s is refused, naming the allowed forms', (text) => {
   expect(loopbackFault(text)).toMatch(/localhost, 127\.0\.0\.1/)
 })
 

@@ -32,7 +32,7 @@ describe('a body', () => {
     expect(pieces.map((piece) => piece.length)).toEqual([0, 0])
   })
 
-  test('takes memory for what has come, and never for what is announced', async () => {
+  test('takes memory for received bytes, and never for announced ones', async () => {
     const taken: number[] = []
     class Counted extends ArrayBuffer {
       constructor(bytes: number) {

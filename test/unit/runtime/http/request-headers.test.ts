@@ -54,7 +54,7 @@ test.each([
   ])
 })
 
-test('what is no HTTP is answered alike', async () => {
+test('garbage instead of HTTP gets the same headers', async () => {
   const app = opened()
   const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
   const socket = connect(Number(port), '127.0.0.1')

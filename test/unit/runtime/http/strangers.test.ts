@@ -13,7 +13,7 @@ function opened(limits: Partial<StrangerLimits> = {}) {
   return { strangers, refused, begin, names: () => refused.map(([name]) => name) }
 }
 
-test('what arrives counts until it is whole, and what is announced counts at once', () => {
+test('received bytes count until the body is whole, and announced ones count at once', () => {
   const { strangers, begin } = opened()
   const header = begin('header')
   header.arrived(100)

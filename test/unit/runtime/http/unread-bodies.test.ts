@@ -104,7 +104,7 @@ test('a connection goes on behind a refusal with a small body, and its rest is n
   }
 })
 
-test('what is pipelined behind a refusal that closes does not run', async () => {
+test('a request pipelined behind a refusal that closes does not run', async () => {
   const body = `{"a":"${'x'.repeat(100_000)}"}`
   const second = head('POST /open', 'Content-Length: 2')
   const one = await rawConnection(

@@ -1,5 +1,5 @@
 /**
- * Values in the wire format: what comes back, what an older or newer schema makes of them, what is
+ * Values in the wire format: round trips, older and newer schemas, which values are
  * refused.
  */
 

@@ -19,7 +19,7 @@ test.each([
   expect(found({ [variable]: 'x' })).toEqual([`${variable} ${meant}`])
 })
 
-test('what is ours, unset or of others is no mistake', () => {
+test('known, unset and foreign variables are accepted', () => {
   const names = [
     'KAFKA_BROKERS',
     'HOME',

@@ -1,4 +1,4 @@
-/** What is answered where the console was not built. */
+/** Answers where the console was not built. */
 
 import fastify from 'fastify'
 import { expect, test } from 'vitest'

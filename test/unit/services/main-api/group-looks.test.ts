@@ -1,4 +1,4 @@
-/** What is said of reader groups while somebody looks: rates, ages and when nothing will be left. */
+/** Reader groups as the console shows them: rates, ages and when the lag will be gone. */
 
 import { expect, test } from 'vitest'
 import type { OldestUnread } from '#operations/behind.ts'

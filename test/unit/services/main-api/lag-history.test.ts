@@ -21,7 +21,7 @@ test('samples come back in order, from the time that is asked for', () => {
   expect(ring.of('c', 0)).toBeNull()
 })
 
-test('what is older than six hours is gone', () => {
+test('samples older than six hours are gone', () => {
   const ring = createLagRing()
   const samples = keptMs / sampleEveryMs
   for (let n = 0; n < samples + 10; n++) ring.add(n * sampleEveryMs, [{ group: 'a', lag: n }])

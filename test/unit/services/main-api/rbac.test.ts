@@ -1,4 +1,4 @@
-/** The table of roles: what is missing from it, or not behind a token, does not start. */
+/** The table of roles: a route that is missing from it, or not behind a token, does not start. */
 
 import fastify from 'fastify'
 import { expect, test } from 'vitest'

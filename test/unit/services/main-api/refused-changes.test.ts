@@ -42,7 +42,7 @@ test('the first is noted at once, and those that follow as one line', async () =
   await refusals.close()
 })
 
-test('a close writes what is not written yet', async () => {
+test('a close writes the pending lines', async () => {
   const refusals = openRefusedChanges({ relational, log: silentLog })
   for (let n = 0; n < 4; n++) refusals.note(refusal('closing', 'POST /a'))
   await refusals.close()

@@ -45,7 +45,7 @@ async function openWithTopic(changes: Partial<TopicSpec>) {
   }
   /** Records in the batches of the file. */
   const stored = () => inFile('coalesce(sum(last - first + 1), 0)')
-  /** Of a compacted topic. */
+  /** Fills a compacted topic. */
   const rows = () => inFile('count(*)')
   return { log, open, stored, rows }
 }
@@ -116,7 +116,7 @@ describe('retention', () => {
 })
 
 describe('compaction', () => {
-  test('the background leaves young records alone, and compacts what is older than a segment', async () => {
+  test('the background leaves young records alone, and compacts records older than a segment', async () => {
     const { log, rows } = await openWithTopic({ cleanup: 'compact', segmentMs: 600_000 })
     await log.append(
       'things',

@@ -161,7 +161,7 @@ describe('appends that wait', () => {
     expect(waiting.remove(b)).toBe(false)
   })
 
-  test('what is not yet durable is bounded, and a large append is taken when there is no other', () => {
+  test('pending appends are bounded, and a large one is accepted when it is alone', () => {
     const waiting = createWaitingAppends()
     const large = append(0, 100_000_000)
     waiting.add(large)

@@ -67,7 +67,7 @@ function openReader(options: { start?: number; offsets: number[] }) {
   return { state, reader, open, received, answerAll }
 }
 
-test('a seek drops what was being read for the old position', async () => {
+test('a seek drops a read in progress for the old position', async () => {
   const { reader, open, received, answerAll } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   reader.seek(7)
@@ -107,7 +107,7 @@ test('a start that moved while it was reading is an alarm, not a gap', async () 
   expect(received.offsets).toEqual(range(5, 10))
 })
 
-test('what was read before the start moved is delivered before the alarm', async () => {
+test('records read before the start moved are delivered before the alarm', async () => {
   const { reader, open, received, state } = openReader({ offsets: range(0, 10) })
   reader.seek(0)
   reader.pause()

@@ -93,7 +93,7 @@ describe.each<Kind>(['rows', 'batches'])('records in %s', (kind) => {
     )
   })
 
-  test('what is below the start is removed, and nothing above it', () => {
+  test('records below the start are removed, and none above it', () => {
     fc.assert(
       fc.property(appends, fc.nat(50), (all, start) => {
         const table = openTable(kind)

@@ -1,4 +1,4 @@
-/** A copy of the log has what was committed before its instant and nothing after, while writes go on. */
+/** A copy of the log has every record committed before its instant and none after, while writes go on. */
 
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -16,7 +16,7 @@ async function opened(directory: string) {
 const records = (count: number) =>
   Array.from({ length: count }, () => ({ key: null, value: Buffer.alloc(1_000, 'x') }))
 
-test('what is written while it is copied is not in it', async () => {
+test('records written during the copy are not in it', async () => {
   const folder = temporaryFolder()
   const log = await opened(folder)
   await log.createTopic(topicSpec('work'))

@@ -1,4 +1,4 @@
-/** What is handed to the writing thread comes back, and stays in memory only while a reader has it. */
+/** The writing thread gives blocks back, and memory holds one only while a reader uses it. */
 
 import { expect, test } from 'vitest'
 import type { PartitionState, Topic } from '#engines/event-log/embedded/topics.ts'

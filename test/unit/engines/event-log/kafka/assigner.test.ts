@@ -71,7 +71,7 @@ describe('owned partitions', () => {
     expect(partitions.holds(kept)).toBe(true)
   })
 
-  test('what is on its way to another member is owned until it is released, and claimed no more then', () => {
+  test('a partition that moves is owned until it is released, and not claimed afterwards', () => {
     const partitions = createOwnedPartitions()
     partitions.take(joined(4, 0, 1))
     const before = partitions.get(1)!

@@ -1,4 +1,4 @@
-/** Calls are repeated while the brokers do not answer, and end with what is final. */
+/** Calls are repeated while the brokers do not answer, and end with a final answer. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createRepeatedCalls } from '#engines/event-log/kafka/calls.ts'

@@ -1,4 +1,4 @@
-/** What of a fetch is delivered, where reading goes on, and what is missing. */
+/** A fetch: which records are delivered, where reading goes on, and which are missing. */
 
 import type { RecordsBatch } from '@platformatic/kafka'
 import { expect, test } from 'vitest'
@@ -61,7 +61,7 @@ test('where the broker sets the time, all records of a batch have it', () => {
   ])
 })
 
-test('reading goes on behind what compaction left of a batch, and what is missing between batches is reported', () => {
+test('reading goes on behind a compacted batch, and a gap between batches is reported', () => {
   expect(take([batch(5, [1], { lastOffsetDelta: 4 }), batch(12, [0])], 5)).toMatchObject({
     next: 13,
     gap: { from: 10, to: 12 },
@@ -70,7 +70,7 @@ test('reading goes on behind what compaction left of a batch, and what is missin
   expect(take([batch(5, [0])], 3).gap).toEqual({ from: 3, to: 5 })
 })
 
-test('markers and what was given up are left out, and a later transaction of the same producer is not', () => {
+test('markers and aborted records are left out, and a later transaction of the same producer is not', () => {
   const batches = [
     batch(0, [0, 1], { attributes: transactional }),
     batch(2, [0], { attributes: transactional | control }),

@@ -45,7 +45,7 @@ function setUp(fail: (sent: Sent, n: number, store: () => void) => Promise<void>
 const fault = (type: string) => new SendFault(type, false)
 
 describe('the queue of a partition', () => {
-  test('what waits goes out as one batch behind the one in flight; each append learns its own offset', async () => {
+  test('pending appends go out as one batch behind the one in flight; each gets its own offset', async () => {
     const { producer, sends } = setUp(() => sleep(5))
     const appends = ['a', 'b', 'c'].map((value) => producer.append('t', 0, records(value, `${value}2`)))
     expect(await Promise.all(appends)).toEqual([0, 2, 4])

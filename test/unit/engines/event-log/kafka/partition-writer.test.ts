@@ -1,6 +1,6 @@
 /**
- * Writers of partitions against a log that keeps Kafka's rule of producer ids, epochs and sequences: what is refused,
- * what is stored once, when a fence is written.
+ * Writers of partitions against a log that keeps Kafka's rule of producer ids, epochs and sequences: which sends are
+ * refused, which are stored once, when a fence is written.
  */
 
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -55,7 +55,7 @@ function createPartition() {
 
 type Fate = 'stored' | 'answer lost' | 'late' | SendFault
 
-/** `fate` says what becomes of each send; what is late waits in `late`. */
+/** `fate` decides each send; late ones are kept in `late`. */
 function setUp(fate: (send: Send, n: number) => Fate, identities?: Identities) {
   const partitions = [createPartition(), createPartition(), createPartition()]
   const sends: Send[] = []
@@ -89,7 +89,7 @@ describe('the writer of a partition', () => {
     expect(places(sends)).toEqual([0, 2, 2, 3].map((sequence) => [0, sequence]))
   })
 
-  test('what is left of a batch that was given up is refused behind the next one', async () => {
+  test('the rest of an abandoned batch is refused behind the next one', async () => {
     const { producer, partitions, sends, late } = setUp(({ records }) =>
       String(records[0]!.value) === 'lost' ? 'late' : 'stored',
     )
@@ -183,7 +183,7 @@ describe('identities of our own', () => {
     const last = await ids.after(past)
     expect(last).toEqual({ id: 1n, epoch: 32_767 })
     expect(await ids.current()).toEqual({ id: 2n, epoch: 0 })
-    // What is left of the old id is refused by the old id's next epoch only.
+    // Only the next epoch of the old id refuses its late records.
     expect(await ids.after(past)).toEqual(last)
     expect(await ids.after(last)).toEqual({ id: 2n, epoch: 0 })
   })

@@ -61,7 +61,7 @@ describe('a request', () => {
     ])
   })
 
-  test('is not shared by what is tried again, nor beyond half a megabyte', async () => {
+  test('is not shared by retries, nor beyond half a megabyte', async () => {
     const { sender, requests } = setUp()
     const bytes = 200_000
     const sends = [batch(0, { again: true }), ...[1, 2, 3].map((partition) => batch(partition, { bytes }))]

@@ -15,7 +15,7 @@ const spec: TopicSpec = {
   recordBytesMax: 1_000,
 }
 
-test('what is acknowledged has two copies wherever there are two brokers', () => {
+test('an acknowledged record has two copies wherever there are two brokers', () => {
   const copies = [1, 2, 3, 5].map((brokers) => {
     const { replicationFactor, configs } = newTopic(spec, brokers)
     return [replicationFactor, configs.find(({ name }) => name === 'min.insync.replicas')?.value]

@@ -83,7 +83,7 @@ describe('the keeper of an index', () => {
     expect(search(1)).toEqual([n])
   })
 
-  test('what is written and deleted while the index is built is in it', async () => {
+  test('writes and deletions during a build are in the index', async () => {
     const { keeper, put, search, table } = setUp()
     for (let i = 0; i < 100; i++) put(`p${i}`, 1, i)
     const rebuilt = keeper.rebuild()
@@ -95,7 +95,7 @@ describe('the keeper of an index', () => {
     expect(search(1)).not.toContain(changes[0]!.n)
   })
 
-  test('what is written and deleted while an index is merged is in the one that replaces it', async () => {
+  test('writes and deletions during a merge are in the index that replaces it', async () => {
     const { keeper, made, put, search, table } = setUp()
     for (let i = 0; i < 50; i++) put(`p${i}`, 1, i)
     const merged = keeper.merge(new AbortController().signal)

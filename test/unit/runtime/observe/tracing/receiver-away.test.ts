@@ -64,7 +64,7 @@ test('one that refuses connections: spans are counted as failed, and one line sa
   expect(lines.join('')).not.toContain('receiver-secret')
 })
 
-test('what was not sent yet is sent by the stop', async () => {
+test('shutdown sends the pending spans', async () => {
   const receiver = await openOtlpReceiver()
   onTestFinished(() => receiver.close())
   const { tracing, counted } = await open({

@@ -1,4 +1,4 @@
-/** Handlers as spans: how they end, what is none, and what others may have written into the log. */
+/** Handlers as spans: how they end, which calls have none, and foreign headers in the log. */
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type BatchOutcome, done, keepTrying, type LaneOutcome, park, postpone } from '#lib/outcome.ts'
@@ -75,7 +75,7 @@ test('a handler that throws fails all of them, and its fault goes on', async () 
   expect(await sent()).toEqual([['a', 'a', 1, 'TypeError']])
 })
 
-test('what is no trace context, or not sampled, is handled and has no span', async () => {
+test('a record whose trace context is invalid or not sampled is handled and has no span', async () => {
   const headers = [traceOf('0'), traceOf('a', '00'), 'x1', '', `${traceOf('b')}1`, traceOf('A')]
   const messages = headers.map((traceparent, n) => messageOf(n, traceparent))
   expect(await handleBatch(messages, async () => messages.map(() => done))).toHaveLength(headers.length)

@@ -67,7 +67,7 @@ test('signatures are verified off the event loop', async () => {
   const verifying = isSignedBy(publicKeyObject(publicKey), 'text', signature).then(() => {
     verified = true
   })
-  // What was done on the loop would be known before its next turn.
+  // A result computed on the event loop would be known before its next turn.
   for (let turn = 0; turn < 1_000; turn++) await Promise.resolve()
   expect(verified).toBe(false)
   await verifying
@@ -111,7 +111,7 @@ test.each([
   })
 })
 
-test('an update changes what is named and leaves the rest; null takes a figure back', async () => {
+test('an update changes the named fields alone; null resets a figure', async () => {
   const made = { agentId: 'orca', quota: 5, burst: 100, concurrent: 9, access: 'viewer' } as const
   const { agent } = await provisionAgent(relational, made)
   expect(agent).toMatchObject({ quota: 5, burst: 100, concurrent: 9, access: 'viewer' })

@@ -41,7 +41,7 @@ test('another agent or another address is not held up, but an address has 100 a 
   admit(limits, 'agent-0', '10.0.0.2')
 })
 
-test('what is refused for one agent takes nothing from its address', () => {
+test('a refusal for one agent takes nothing from its address', () => {
   const limits = createHandshakeLimits(() => 0)
   for (let i = 0; i < 500; i++) refusal(() => admit(limits, 'noisy', '10.0.0.1'))
   for (let i = 0; i < 20; i++) admit(limits, 'quiet', '10.0.0.1')

@@ -71,7 +71,7 @@ describe.each([
     await limiter.close()
   })
 
-  test('while the database is away, what was leased ahead is spent, then it is 503', async () => {
+  test('while the database is away, the lease is spent, then it is 503', async () => {
     let away = false
     const breakable: Pick<Relational, 'query'> = {
       query: (text, params) =>

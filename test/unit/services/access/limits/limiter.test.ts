@@ -153,7 +153,7 @@ test('what a killed gateway held comes back within five seconds, but for a hundr
   expect(world.agents.get('agent_1')?.leased).toBeLessThanOrEqual(55 + 2 * 100)
 })
 
-test('away: what is leased is spent, then 503 until it is back', async () => {
+test('away: the lease is spent, then 503 until it is back', async () => {
   const world = createSharedWorld()
   const limiter = world.gateway('a')
   expect(await quick(limiter)).toMatchObject({ ok: true })

@@ -58,7 +58,7 @@ test('a reader that leaves while it waits is let go, and holds nobody up', async
   await next
 })
 
-test('what is little goes at once', () => {
+test('small reads go at once', () => {
   const turns = createReadTurns()
   expect(turns.take('a', 1_000, never)).toBeUndefined()
 })

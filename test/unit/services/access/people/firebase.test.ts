@@ -1,4 +1,4 @@
-/** What is made of Google's answers when people sign in at Firebase: a refusal of the person, or a fault of the provider. */
+/** Google's answers when people sign in at Firebase: a refusal of the person, or a fault of the provider. */
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -25,7 +25,7 @@ test('a cookie counts for the account that it was given to, for half a year', ()
   expect(browsers.idOf(renewed, 'ana@x')).toBe(id)
 })
 
-test('what was forged, changed or made by another installation counts for nothing', () => {
+test('a cookie that was forged, changed or issued by another installation is ignored', () => {
   const browsers = createKnownBrowsers(newKey())
   const cookie = browsers.cookieFor('ana@x', undefined)
   const bytes = Buffer.from(cookie, 'base64url')

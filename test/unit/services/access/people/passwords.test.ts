@@ -50,7 +50,7 @@ test.each([
   '$scrypt$ln=4,r=8,p=1$$',
   '$scrypt$ln=63,r=8,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
   '$argon2id$v=19$m=65536,t=3,p=4$AAAA$AAAA',
-])('nothing matches what is stored as %j', async (stored) => {
+])('nothing matches the stored %j', async (stored) => {
   expect(await createPasswords(cheap).verify('anything at all', stored, 'here')).toEqual({ matches: false })
 })
 

@@ -88,7 +88,7 @@ test('a right password forgets the wrong ones of its address', () => {
   expect(wait('ana@x', '192.0.2.1')).toBe(1)
 })
 
-test('what was never checked does not count', () => {
+test('attempts that were never checked do not count', () => {
   const { limits } = clocked()
   for (let n = 0; n < 100; n++) limits.admit('ana@x', '192.0.2.1').takeBack()
 })

@@ -43,7 +43,7 @@ test('a right password signs in, and its hash gets the cost of today', async () 
 test('a wrong password, an unknown e-mail and a person without a password are refused alike', async () => {
   const signIn = open(checkOwnPassword(relational, today))
   const refused = await Promise.all(
-    // Of one address four are checked at once.
+    // Four of one address are checked at once.
     ['ana@x', 'nobody@x', 'none@x', '', '\0'].map((email, n) =>
       signIn({ ...given, email, address: `198.51.100.${n}`, password: 'wrong' }).catch((error: AppError) => [
         error.code,

@@ -53,7 +53,7 @@ test('without the variable the key is a file of this user alone, made once', asy
   expect(readdirSync(env.FLOTILLA_HOME)).toEqual(['secret-key'])
 })
 
-test('a process that cannot open what is stored refuses, names the variable, and makes no key', async () => {
+test('a process that cannot decrypt the stored secret refuses, names the variable, and makes no key', async () => {
   const key = keyText()
   const empty = temporaryFolder()
   await (await openSecrets(relational, { FLOTILLA_SECRET_KEY: key })).get('word', make)

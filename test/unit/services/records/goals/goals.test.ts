@@ -116,7 +116,7 @@ describe.each([
   })
 })
 
-test('what changes nothing keeps its version, and what is not there is not found', async () => {
+test('an update without a change keeps the version, and a missing goal is not found', async () => {
   const goal = await createGoal(relational, { title: 't', priority: 'high' }, author)
   const changes = { title: 't', priority: 'high', status: 'pending', description: undefined }
   expect(await changeGoal(relational, { id: goal.id, changes, by: author })).toEqual(goal)

@@ -78,7 +78,7 @@ function open(
 }
 const kinds = (outcomes: { kind: string }[]) => outcomes.map(({ kind }) => kind)
 
-describe('what is published', () => {
+describe('published commands', () => {
   test('the point of a note has its fields, and a vector of subject and body', async () => {
     const { handle, published, texts } = open()
     expect(kinds(await handle([record()]))).toEqual(['done'])

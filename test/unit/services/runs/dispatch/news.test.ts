@@ -15,7 +15,7 @@ function publisherOf(publish: (messages: OutgoingMessage<string, RunEventRecord>
   return { publish: (_topic: unknown, messages: never[]) => publish(messages) } as never
 }
 
-test('what comes while one batch is on its way goes together, in order', async () => {
+test('messages during a send go together, in order', async () => {
   const batches: (number | null)[][] = []
   const news = createRunNews(
     publisherOf(async (messages) => {
@@ -31,7 +31,7 @@ test('what comes while one batch is on its way goes together, in order', async (
   expect(batches.length).toBeLessThan(10)
 })
 
-test('what somebody here has heard goes with what follows, or by itself a little later', async () => {
+test('a message already delivered here goes with the next batch, or alone a little later', async () => {
   const batches: string[][] = []
   const news = createRunNews(
     publisherOf(async (messages) => void batches.push(messages.map(({ value }) => value!.run_id))),

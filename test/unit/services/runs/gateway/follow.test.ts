@@ -140,7 +140,7 @@ describe('following', () => {
     expect(seen).toEqual(['a', 'b', 1])
   })
 
-  it('reads what is missing, and takes nothing twice', async () => {
+  it('reads missing events, and takes none twice', async () => {
     const tree = createTree()
     const { seen, over } = following(tree)
     const [one, two, three] = [tree.commit(), tree.commit(), tree.commit()]
@@ -198,7 +198,7 @@ describe('following', () => {
     expect(seen).toEqual(Array.from({ length: 41 }, (_, n) => n + 1))
   })
 
-  it('begins behind an event, also of what has ended', async () => {
+  it('begins behind an event, also of an ended run', async () => {
     const tree = createTree()
     for (let n = 0; n < 20; n++) tree.commit()
     tree.end()
@@ -223,7 +223,7 @@ describe('following', () => {
     expect(seen).toEqual(Array.from({ length: 1_000 }, (_, n) => n + 1))
   })
 
-  it('leaves out what is not shown, and pieces of an earlier attempt', async () => {
+  it('leaves out hidden events, and pieces of an earlier attempt', async () => {
     const tree = createTree()
     const { seen, over } = following(tree)
     tree.hear(tree.partial('old', { attempt: 1 }))

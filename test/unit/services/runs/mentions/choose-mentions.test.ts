@@ -20,7 +20,7 @@ function nodeSet(codenames: string[]): NodeSet {
   }
 }
 
-/** What joins, and what is skipped as `NAME reason`. */
+/** Agents that join, and skipped ones as `NAME reason`. */
 function choose(text: string, asked: Partial<MentionsAsked> = {}): { join: string[]; skipped: string[] } {
   const { join, skipped } = chooseMentions({
     text,

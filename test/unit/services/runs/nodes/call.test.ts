@@ -327,7 +327,7 @@ describe('what a node may send', () => {
 })
 
 describe('a probe', () => {
-  it('finds the app, and says what is missing', async () => {
+  it('finds the app, and names a missing one', async () => {
     const node = await nodeWith(echoScript, { token: 'a-token-of-a-node' })
     const probe = createProbeNode()
     const signal = new AbortController().signal

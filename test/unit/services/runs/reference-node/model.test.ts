@@ -1,4 +1,4 @@
-/** The model's endpoint: what is sent, and which answers count. */
+/** The model's endpoint: requests, and which answers count. */
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -54,7 +54,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       expect(await outbox('runs.commands')).toEqual([{ command: 'start', run_id: run.runId, slug: 'whale' }])
     })
 
-    test('a dispatcher at hand begins at once what waits for nothing else', async () => {
+    test('a dispatcher at hand begins a run that waits for nothing else at once', async () => {
       const claims: ClaimedRun[] = []
       const takeAtOnce = () => ({
         claim: { holder: 'here', leaseMs: 30_000, concurrency: 2 },
@@ -170,7 +170,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       }
     })
 
-    test('what was shown is not given back', async () => {
+    test('an event that was shown is not taken back', async () => {
       const { runId } = await accept(relational)
       const [run] = await claim(relational)
       expect(await markShown(relational, run!)).toBe(true)

@@ -108,7 +108,7 @@ export function describeTurns(open: () => Promise<Relational>): void {
       expect(await turns(3)).toBe('bob ada ada')
     })
 
-    test('what was not served keeps its turn', async () => {
+    test('a run that was not served keeps its turn', async () => {
       await many('ada', 9)
       await many('bob', 3)
       expect(await turns(1)).toBe('ada')

@@ -207,7 +207,7 @@ function describeRenewed(opened: () => World): void {
   }
   const end = (runId: string) => endRuns(relational, { runIds: [runId], when: 'open', status: 'completed' })
 
-  test('what follows from a run of the old agent is the old one’s', async () => {
+  test('runs that follow from a run of the old agent belong to the old one', async () => {
     const root = await accept(relational, { userId: 'kite', callerUid: old, sessionId: 's1' })
     const dispatch = await acceptDispatch(relational, dispatchOf({ callerUid: old }))
     expect([root.userUid, dispatch.userUid]).toEqual([old, old])
@@ -368,7 +368,7 @@ function describeBefore(open: () => Promise<Relational>): void {
       await row('operator', { user: 'operator', caller: 'operator', at: earlier })
       await row(null, { user: 'free', caller: kite })
       await row(null, { user: 'kite', caller: 'not known', at: earlier })
-      // Of the agent that had the id before: whatever joined it later is its own, too.
+      // The agent that had the id before owns every run that joined later, too.
       const old = await row(gone, { user: 'kite', caller: gone, at: earlier, session: 's-old' })
       await row(gone, { user: 'kite', caller: gone, root: old, trigger: 'mention', session: 's-old' })
       await row(gone, { user: 'gone', caller: gone, at: earlier, session: 's-gone' })

@@ -1,4 +1,4 @@
-/** The body of an upsert: what is accepted, and the path of every fault. */
+/** The body of an upsert: accepted forms, and the path of every fault. */
 
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'

@@ -40,7 +40,7 @@ test('pings begin with the first question, go on while somebody asks, and end a 
   await probe.close()
 })
 
-test('after a rest nobody is given what was found before it', async () => {
+test('a finding from before a rest is not reused after it', async () => {
   const state = { away: false }
   const { probe, ask } = engines(state)
   await ask()

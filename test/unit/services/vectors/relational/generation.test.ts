@@ -204,7 +204,7 @@ describe('a row', () => {
     expect(JSON.stringify(of(payload).payload)).toBe('{"__proto__":{"a":1},"constructor":"x","":2}')
   })
 
-  it('cuts what is nested too deep for the engine', () => {
+  it('cuts values nested too deep for the engine', () => {
     let deep: unknown = 'bottom'
     for (let i = 0; i < 5_000; i++) deep = [deep]
     const text = JSON.stringify(of({ deep, shallow: 1 }).payload)

@@ -255,7 +255,7 @@ it('parks the record that an operator passes, and writes the others', async () =
   expect([...vectors.points.keys()]).toEqual(['posts/a', 'posts/c'])
 })
 
-it('says done of what was written before a call found no end, also of what a later write replaced', async () => {
+it('answers done for records written before a call that never ended, also for those a later write replaced', async () => {
   const vectors = engine({ away: () => vectors.calls.at(-1)!.operations.some(({ id }) => id === 'slow') })
   const handle = handlerOf(vectors.apply, 1)
   const messages = [upsert('posts/a'), upsert('posts/a'), upsert('posts/b'), upsert('posts/slow')]

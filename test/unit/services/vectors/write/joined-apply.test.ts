@@ -22,7 +22,7 @@ function heldEngine() {
   return { calls, write }
 }
 
-test('what comes while a call is under way goes together when it ends', async () => {
+test('requests during a call go together when it ends', async () => {
   const { calls, write } = heldEngine()
   const first = write('a')
   await eventually('the first call has begun', () => calls.length === 1)

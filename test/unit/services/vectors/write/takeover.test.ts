@@ -1,4 +1,4 @@
-/** What was reported as applied stays so when another member takes a partition over. */
+/** Progress reported as applied stays so when another member takes a partition over. */
 
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
@@ -43,7 +43,7 @@ async function killedAfterProgress(log: IndexLog): Promise<void> {
   member.lose([0])
 }
 
-it('begins behind what was reported, although it was never committed', async () => {
+it('begins behind reported progress, although it was never committed', async () => {
   const log = await openIndexLog()
   await killedAfterProgress(log)
   const second = recorder()
@@ -54,7 +54,7 @@ it('begins behind what was reported, although it was never committed', async () 
   expect(second.offsets).toEqual([next])
 })
 
-it('commits what was reported without waiting for a record: lag and rebuilds go by commits', async () => {
+it('commits reported progress without waiting for a record: lag and rebuilds go by commits', async () => {
   const log = await openIndexLog()
   await killedAfterProgress(log)
   const second = recorder()

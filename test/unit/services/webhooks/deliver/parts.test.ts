@@ -141,7 +141,7 @@ test('every record of an unknown target has its whole wait, whenever the others 
 })
 
 describe('attempts', () => {
-  /** A log and a registry that are away until the test says otherwise; batches keep what was added, as the real ones do. */
+  /** A log and a registry that are away until the test says otherwise; batches keep added records, as the real ones do. */
   function openAttempts() {
     const state = {
       logAway: false,
@@ -213,7 +213,7 @@ describe('attempts', () => {
   })
 })
 
-test('settled records are cut, but for those whose ids are read back and for what is not worth it', async () => {
+test('settled records are trimmed, except those whose ids are read back and runs too short to be worth it', async () => {
   const cut: [number, number][] = []
   const eventLog = {
     offsets: async () =>

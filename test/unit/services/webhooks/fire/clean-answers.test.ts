@@ -61,7 +61,7 @@ test('nor does a span hold one, whatever came of the request', async () => {
   expect(JSON.stringify([receiver.spans, lines])).not.toContain(secret)
 })
 
-test('other ids are kept, and a refusal still names what is unknown', async () => {
+test('other ids are kept, and a refusal still names the unknown one', async () => {
   const { app } = openApp()
   const answer = await app.inject({
     url: '/fire?targets=audit',

@@ -77,7 +77,7 @@ test('of any text around a secret the secret is found and cut', () => {
       const text = JSON.stringify(before + own + after)
       const plain = before + own + after
       expect(containsSecret(plain, [own])).toBe(true)
-      // What is put in its place could hold a shorter one.
+      // Its replacement could contain a shorter one.
       if (own.length > '[cut]'.length * 2) expect(redact(plain, [own])).not.toContain(own)
       expect(containsSecret(text, [own])).toBe(true)
     }),

@@ -28,7 +28,7 @@ function faultOf(text: string): AppError {
   throw new Error('it was taken')
 }
 
-test('every field is read, and what is left out has its default', () => {
+test('every field is read, and a missing one has its default', () => {
   const text = readFileSync(new URL('../../../../data/targets.yaml', import.meta.url), 'utf8')
   const { targets, secrets } = parse(text)
   expect([...targets.keys()]).toEqual(['audit', 'deploy.hook', 'n8n_local'])
@@ -326,7 +326,7 @@ describe('the file on disk', () => {
     expect(() => loadTargets(path, env)).toThrow(/cannot be read \(ENOENT\)/)
   })
 
-  test('what is too large, no file or no text is refused', () => {
+  test('a file that is too large, missing or not text is refused', () => {
     expect(() => loadTargets(put(`# ${'x'.repeat(1024 * 1024)}`), env)).toThrow(/larger than/)
     expect(() => loadTargets(temporaryFolder(), env)).toThrow(/regular file/)
     expect(() => loadTargets('/dev/zero', env)).toThrow(/regular file/)

@@ -173,7 +173,7 @@ describe('ends of audited requests', () => {
     expect(sent).toEqual([2])
   })
 
-  test('are bounded while the log does not answer; what is given up is counted', async () => {
+  test('are bounded while the log does not answer; dropped ones are counted', async () => {
     let fail: (error: Error) => void = () => {}
     const stuck = new Promise<never>((_, reject) => {
       fail = reject

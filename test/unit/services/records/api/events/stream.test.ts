@@ -65,7 +65,7 @@ function openWorld() {
   }
 }
 
-test('a reader that does not keep up gets a reset when it does again, and what comes then', async () => {
+test('a slow reader gets a reset once it keeps up again, then new events', async () => {
   const world = openWorld()
   const over = world.run()
   await Promise.resolve()

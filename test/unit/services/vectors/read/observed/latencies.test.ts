@@ -20,7 +20,7 @@ test('the p95 is within 3 % of the true one', () => {
   )
 })
 
-test('what is older than five minutes is forgotten, and nothing at all is null', () => {
+test('samples older than five minutes are dropped, and none at all is null', () => {
   let now = 1_000_000
   const latencies = createLatencies(() => now)
   expect(latencies.quantile(0.95)).toBeNull()

@@ -1,4 +1,4 @@
-/** Items in the order of their offsets, counted by what is looked at. */
+/** Items in the order of their offsets; the cost is counted in items visited. */
 
 import { expect, test } from 'vitest'
 import { createByOffset } from '#services/vectors/read/operations/applied.ts'

@@ -56,7 +56,7 @@ test('more than 20,000 points that are not applied are refused with a wait from 
   backlog.reserve('whale', 1)
 })
 
-test('what the log did not take is given back once, and what is applied before it is accepted never counts', () => {
+test('points that the log refused are released once, and points applied before their acceptance never count', () => {
   const { backlog, apply } = backlogAt()
   const failed = backlog.reserve('whale', 10)
   failed.release()

@@ -168,7 +168,7 @@ test('an operation fails when it has a failure row', async () => {
   await expect(operations.after(id)).rejects.toMatchObject({ code: 'operation_failed', statusCode: 409 })
 })
 
-test('what is not applied in time is 503 not_yet_applied with a wait', async () => {
+test('an operation not applied in time is 503 not_yet_applied with a wait', async () => {
   const { operations } = operationsOver(0, [], 4)
   const id = operations.idOf(operations.of(newOperationNumber(), [{ partition: 0, offset: 5 }]))
   expect(await operations.state(operations.parse(id))).toEqual({ status: 'accepted' })

@@ -1,4 +1,4 @@
-/** A gateway that has just started knows what was reported before. */
+/** A gateway that has just started knows the progress reported before. */
 
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** filter_sql: what is refused and by which name, and what is taken as what. */
+/** filter_sql: which filters are refused and by which name, and how values are read. */
 
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'

@@ -96,7 +96,7 @@ test('what a repetition cannot help is parked, with a reason that holds no secre
   expect(reasons.join()).not.toContain('secret-token')
 })
 
-test('with the log away the batch waits, and what is parked stays parked', async () => {
+test('with the log away the batch waits, and parked records stay parked', async () => {
   let away = true
   const handle = handlerOn((_, partition) => {
     if (away && partition === 7) throw new AppError('log_unavailable', 'away')
