@@ -27,13 +27,13 @@ const habits: { name: string; pattern: RegExp; linesMax: number; instead: string
   {
     name: '"what is", "what was", "what comes" and the like',
     pattern: /\bwhat (?:is|was|were|comes|came|waits|has|had|goes|follows)\b/i,
-    linesMax: 1050,
+    linesMax: 444,
     instead: 'name the thing: "pending records", not "what waits"',
   },
   {
     name: 'comments that begin with "Of"',
     pattern: /(?:^\s*(?:\*|\/\/|--)|\/\*\*) Of\b/,
-    linesMax: 272,
+    linesMax: 172,
     instead: 'begin with the subject or a verb',
   },
 ]

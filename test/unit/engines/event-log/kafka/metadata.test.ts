@@ -17,7 +17,7 @@ function openCluster(...names: string[]) {
   return { state, kept }
 }
 
-test('what is known is asked for again after five seconds, with all that was wanted since, and holds nobody up', async () => {
+test('a kept answer is refreshed after five seconds, together with all others, and callers do not wait', async () => {
   const { state, kept } = openCluster('a', 'b', 'c')
   await Promise.all(['a', 'b', 'c'].map(kept.get))
   expect(await Promise.all(['a', 'b'].map(kept.get))).toEqual([1, 2])
@@ -28,7 +28,7 @@ test('what is known is asked for again after five seconds, with all that was wan
   await vi.waitFor(async () => expect(await kept.get('b')).toBe(4))
 })
 
-test('while nobody answers what is known serves for half a minute, and no longer', async () => {
+test('while nobody answers, a kept answer serves for half a minute', async () => {
   const { state, kept } = openCluster('a')
   await kept.get('a')
   state.away = true
@@ -38,7 +38,7 @@ test('while nobody answers what is known serves for half a minute, and no longer
   await expect(kept.get('a')).rejects.toThrow('no answer')
 })
 
-test('what is forgotten is asked for at the next use', async () => {
+test('a dropped answer is fetched at the next use', async () => {
   const { state, kept } = openCluster('a')
   await kept.get('a')
   kept.forget('a')
