@@ -37,7 +37,7 @@ export interface Cli {
 export interface Printing<R, I = never> {
   json: boolean | undefined
   render(result: R): string
-  /** Of items that belong to the result: puts them into it, and both are printed as one. */
+  /** Merges items that belong to the result into it; both are printed as one. */
   gather?(items: I[], result: R): R
   /** Items that come before the result; not printed with --json. */
   item?(value: I): string

@@ -25,7 +25,7 @@ interface CompletionParts {
   program: Program
   /** Singular nouns and the ones that they mean. */
   singulars: Readonly<Record<string, string>>
-  /** Of commands whose options the program does not know. */
+  /** Options of commands that parse their own. */
   otherOptions(command: string): OptionWord[]
 }
 

@@ -129,7 +129,7 @@ interface OpenEnginesOptions {
   log: Logger
 }
 
-/** Opens what is needed, once each and all at the same time; closes it again, also when one of them does not open. */
+/** Opens the needed engines, once each and all at the same time; closes them again, also when one of them does not open. */
 export async function openEngines(
   options: OpenEnginesOptions,
 ): Promise<{ engines: Partial<OpenEngines> } & Closeable> {
@@ -248,7 +248,7 @@ async function openRelational({ settings, directory, log }: OpenEnginesOptions):
   return openPglite({ directory: folder(directory, folders.relational), log })
 }
 
-/** A Postgres that is not the platform's: what is copied out goes there. `url` may hold a secret. */
+/** A Postgres that is not the platform's: the target of a sink. `url` may hold a secret. */
 export async function openForeignPostgres(url: string, log: Logger): Promise<Relational> {
   const { openPostgres } = await import('./relational/postgres.ts')
   return openPostgres({ url, log, poolMax: 2 })

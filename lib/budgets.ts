@@ -21,9 +21,9 @@ export const budgets = {
     strangerBytes: 32 * mebibyte,
     /** An unfinished header or body without a caller must bring so many bytes in each `deadlines.request.bodyPaceMs`. */
     strangerPaceBytes: kibibyte,
-    /** Of a refused body: up to so many announced bytes are read and dropped, and the connection stays open. */
+    /** A refused body of up to this many announced bytes is read and dropped, and the connection stays open. */
     droppedBytesMax: 64 * kibibyte,
-    /** Of a connection that closes: so many bytes are read and dropped behind the answer, so that the caller sees it. */
+    /** A closing connection reads and drops this many bytes behind the answer, so that the caller sees it. */
     lingerBytesMax: 64 * mebibyte,
     /** Open connections of a process, over all of its interfaces. */
     connectionsMax: 10_000,
@@ -75,7 +75,7 @@ export const budgets = {
   },
   /** Members of consumer groups. */
   consumers: {
-    /** Per group and process: records that were read and are not settled, and what is remembered of them. */
+    /** Per group and process: records that were read and are not settled, and remembered ids. */
     groupBytes: 128 * mebibyte,
     /** Per process: ids of events, to drop repeats; a part of the above, and more where partitions are very many. */
     rememberedBytes: 64 * mebibyte,

@@ -1,16 +1,16 @@
-/** Keeps what is expensive to read for a moment, so that many who ask cost one reading. */
+/** Keeps an expensive value for a moment, so that many callers cost one reading. */
 
 import { withTimeout } from './backoff.ts'
 
 export interface Cached<T> {
-  /** What was read at most `keptMs` ago; those who ask meanwhile wait for the same reading. */
+  /** The value read at most `keptMs` ago; concurrent callers share one reading. */
   get(): Promise<T>
 }
 
 interface CachedOptions<T> {
   keptMs: number
   timeoutMs: number
-  /** Of a reading that takes longer: the next one who asks begins another. */
+  /** The error of a reading that takes too long; the next caller starts another. */
   late(): Error
   read(): Promise<T>
 }

@@ -26,7 +26,7 @@ export function loadConfig<S extends TObject>(schema: S, env: Environment): Stat
   return value as Static<S>
 }
 
-/** One AppError `invalid_configuration` of what is wrong with which variables. */
+/** One AppError `invalid_configuration` with the faults of all variables. */
 function faultyVariables(faults: ReadonlyMap<string, string>): AppError {
   const errors = [...faults].map(([path, message]) => ({ path, message }))
   const lines = errors.map(({ path, message }) => `${path} ${message}`)

@@ -21,7 +21,7 @@ export const deadlines = {
     /** Any other request to a broker; without an answer by then its connection is closed. */
     logRequestMs: 5_000,
     logAdminMs: 10_000,
-    /** What waits to be written, when the log is closed. */
+    /** Pending writes, when the log is closed. */
     logDrainMs: 10_000,
     vectorReadMs: 10_000,
     vectorWriteMs: 20_000,
@@ -119,7 +119,7 @@ export const deadlines = {
     lastWritesMs: 1_000,
     requestsMs: 3_000,
     resourcesMs: 4_000,
-    /** Of traces, what was not sent yet. */
+    /** Sends pending spans. */
     spansMs: 1_000,
     allMs: 9_500,
     promisedMs: 10_000,

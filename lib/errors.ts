@@ -88,7 +88,7 @@ export function describeError(error: unknown, max = 300): string {
   return text.length > max ? `${text.slice(0, max)}…` : text
 }
 
-/** Of a start that waits for an engine, for its log line: what happened, what began it, and who knows more. */
+/** Fields of the log line of a start that waits for an engine: the fault, its cause, and where to look. */
 export function whyWaiting(error: unknown): { reason: string; cause?: string; advice: string } {
   const cause = rootCause(error)
   const advice = '`flotilla doctor` says what to correct'

@@ -11,7 +11,7 @@ let beganAt = 0
 let spentBytes = 0
 const waiting: (() => void)[] = []
 
-/** Undefined while the turn lasts: go on at once. Else resolves with a turn of one's own. `bytes`: what was worked on. */
+/** Undefined while the turn lasts: go on at once. Else resolves with a turn of one's own. `bytes`: the size of the work done. */
 export function spendTurn(bytes: number): Promise<void> | undefined {
   if (!isOpen) openTurn()
   spentBytes += bytes

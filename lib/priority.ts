@@ -5,7 +5,7 @@ import { setPriority } from 'node:os'
 /** On Unix about a third of the share of a busy core that others have. */
 const priority = 5
 
-/** Of this process, or of this thread alone, which only Linux can; elsewhere a thread stays as it is. */
+/** Lowers the priority of this process, or of this thread alone, which only Linux can; elsewhere a thread stays as it is. */
 export function lowerPriority(who: 'process' | 'thread'): void {
   if (who === 'thread' && process.platform !== 'linux') return
   try {

@@ -1,5 +1,5 @@
 /**
- * Closes what was opened in reverse order, also after a half-failed start.
+ * Closes resources in reverse order, also after a half-failed start.
  *
  * AsyncDisposableStack of the language reports all faults as one nested error without the parts' names, and a second
  * call does not wait for the first.
@@ -10,12 +10,12 @@ export interface Closeable {
 }
 
 export interface Scope extends Closeable {
-  /** Remembers how to close what was just opened, and hands it on. */
+  /** Remembers how to close a resource that was just opened, and hands it on. */
   add<T extends Closeable>(name: string, resource: T): T
 }
 
 /**
- * A scope closes what was added to it, last first. Every close is tried; a fault goes to `onError` and is not thrown.
+ * A scope closes its resources, last first. Every close is tried; a fault goes to `onError` and is not thrown.
  */
 export function createScope(onError: (name: string, error: unknown) => void = () => {}): Scope {
   const opened: { name: string; resource: Closeable }[] = []

@@ -29,7 +29,7 @@ interface SlidingWindows {
   waitMs(key: string, nowMs: number): number
   /** Counts an admitted call. */
   count(key: string, nowMs: number): void
-  /** Takes back what was counted at `nowMs`. */
+  /** Takes back the count at `nowMs`. */
   uncount(key: string, nowMs: number): void
 }
 

@@ -9,7 +9,7 @@ const notADatabase = 26
 const corrupt = 11
 
 /**
- * What is only in its write-ahead log is not seen. Throws AppError `invalid_configuration` for a file that is damaged, and
+ * Rows only in its write-ahead log are not seen. Throws AppError `invalid_configuration` for a file that is damaged, and
  * the system's error for one that this user may not write.
  */
 export function lookInto(file: string, look: (db: DatabaseSync) => void): void {

@@ -25,7 +25,7 @@ const meanings: Readonly<Record<string, string>> = {
 /** Faults of the machine and not of a path: another path would meet them as well. */
 const everywhere: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
 
-/** For example `the disk is full (ENOSPC)`; null for what is no known fault of the system. */
+/** For example `the disk is full (ENOSPC)`; null for other errors. */
 export function explainSystemFault(error: unknown): string | null {
   const code = codeOf(error)
   return code === null ? null : `${meanings[code]} (${code})`

@@ -1,4 +1,4 @@
-/** Texts of others on a terminal: nothing in them acts there, hides or turns what is around it, or begins a line of its own. */
+/** Texts of others on a terminal: nothing in them acts there, hides or turns its surroundings, or begins a line of its own. */
 
 /** Controls (C0 and C1), bidi controls, line and paragraph separators. */
 const unsafe = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
@@ -18,7 +18,7 @@ export function indented(text: string, indent = '  '): string {
   return keepingLines(text.replaceAll('\r\n', '\n')).replaceAll('\n', `\n${indent}`)
 }
 
-/** Text whose lines are ours: its line breaks and tabs stay. For what is put together from the above. */
+/** Text whose lines are ours: its line breaks and tabs stay. For texts put together from the above. */
 export function keepingLines(text: string): string {
   return text.replace(unsafe, (found) => (found === '\n' || found === '\t' ? found : escapeOf(found)))
 }

@@ -1,4 +1,4 @@
-/** What is wrong between this process and a server with TLS, in words: waiting never helps against it. */
+/** Faults of TLS between this process and a server, in words: waiting never helps against them. */
 
 interface TlsFault {
   found: string

@@ -27,7 +27,7 @@ export interface BrainState {
   as_of: string
 }
 
-/** Of the node that runs the agent. */
+/** State of the node that runs the agent. */
 export interface NodeState {
   /** `up`, `down`, or `unknown` before its first probe. */
   status: string

@@ -20,7 +20,7 @@ export interface OperationContext<I = never> {
   signal: AbortSignal
   /** Who asks for it: changes are noted under this name. */
   actor: Actor
-  /** Of the HTTP request behind it. */
+  /** Id of the HTTP request behind it. */
   requestId?: string
 }
 
@@ -35,7 +35,7 @@ export interface Operation<S extends TObject = TObject, R = unknown, I = unknown
   /** Services that must run for it; where no platform runs on this data directory, they run within the command. */
   services?: readonly string[]
   args: S
-  /** Of one that changes something: noun and verb of the action that it leaves. */
+  /** Name in the admin audit (noun and verb) of an operation that changes something. */
   action?: string
   run(context: OperationContext<I>, args: Static<S>): Promise<R>
 }

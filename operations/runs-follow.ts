@@ -27,7 +27,7 @@ export const followRunOperation = defineOperation({
   name: 'runs follow',
   needs: [],
   services: ['run-dispatcher', 'outbox-publisher'],
-  /** Of a run, or the number of a dispatch. */
+  /** Id of a run, or the number of a dispatch. */
   args: Type.Object({
     id: Type.String(),
     /** Whether the result holds the events, too. */

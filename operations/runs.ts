@@ -151,7 +151,7 @@ export type ShownRun = { run: RunView; events: StoredEvent[] } | { dispatch: Dis
 export const showRunOperation = defineOperation({
   name: 'runs show',
   needs: [],
-  /** Of a run, or the number of a dispatch. */
+  /** Id of a run, or the number of a dispatch. */
   args: Type.Object({ id: Type.String() }),
   /** Items are events before the last ones. */
   async run({ platform, output }: OperationContext<StoredEvent[]>, { id }): Promise<ShownRun> {
@@ -175,7 +175,7 @@ export const cancelRunOperation = defineChange({
   action: 'run.cancel',
   targetOf: ({ id }) => id,
   needs: [],
-  /** Of a run, or the number of a dispatch. */
+  /** Id of a run, or the number of a dispatch. */
   args: Type.Object({ id: Type.String() }),
   async run({ platform }: ChangeContext, { id }): Promise<{ run: RunView } | { dispatch: DispatchView }> {
     const { relational } = platform.engines

@@ -11,7 +11,7 @@ const metricsTimeoutMs = 5_000
 
 interface StatsResult {
   collections: ObservedCollection[]
-  /** Of the gateway that runs on this data directory; null where none does. */
+  /** Searches at the gateway that runs on this data directory; null where none does. */
   search: { p95_ms: number | null; requests: number; window_s: number } | null
   as_of: string
 }

@@ -67,7 +67,7 @@ export async function retryUntilDone(
       await attempt()
       return !signal.aborted
     } catch (error) {
-      log.warn({ err: describeError(error), try: n + 1 }, `${what} failed; it is tried again`)
+      log.warn({ what, err: describeError(error), try: n + 1 }, 'repeat.retrying')
     }
     await sleep(backoffMs(n, untilDoneBackoff), signal)
   }

@@ -9,7 +9,7 @@ export interface DeadLetterOrigin {
   group: string
   partition: number
   offset: number
-  /** Of its topic. */
+  /** Epoch of its topic. */
   epoch: number
 }
 

@@ -7,7 +7,7 @@ export interface TopicPromise {
   key: string
   /** A key of that form. */
   keyExample: string
-  /** Of which records the order is kept: goes on after the word "Order". */
+  /** Which records keep their order: a text that continues the word "Order". */
   order: string
   /** Which records may come twice or be missing, and what a reader does about it. */
   repeats: string

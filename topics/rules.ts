@@ -10,7 +10,7 @@ export interface RuleSection {
   rules: readonly string[]
 }
 
-/** Of the fences that the Kafka driver appends; the driver's own constants equal them. */
+/** Header and key of the fences that the Kafka driver appends; the driver's own constants equal them. */
 export const fence = { header: 'flotilla-fence', key: 'flotilla.fence' } as const
 
 const common = commonHeaders.map((name) => `\`${name}\``).join(', ')

@@ -15,7 +15,7 @@ type Complete = Exclude<FollowedItem, { kind: 'partial' }>
 
 /** While one message comes in pieces, the others wait for its end. */
 export function createRunPrinter(write: (text: string) => void): RunPrinter {
-  /** Of each run whose message is not complete. */
+  /** Pieces of the incomplete message of each run. */
   const pieces = new Map<string, { author: string; text: string }>()
   /** The run whose message is being shown. */
   let live: string | undefined

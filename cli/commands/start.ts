@@ -54,9 +54,9 @@ async function start(names: string[], cli: Cli): Promise<void> {
     drainMs = running.drainMs
     showConsole(running, env)
     await stopped
-    log.info('stopping')
+    log.info('process.stopping')
     await running.close()
-    log.info('stopped')
+    log.info('process.stopped')
   } catch (error) {
     // Stopped while it waited for engines that are away: that is not an error.
     if (!signal.aborted) throw error

@@ -12,11 +12,11 @@ interface OpenAiOptions {
   model?: string
   /** Asks the model for shorter vectors, at most 1536. Only for models that were trained for it. */
   dimensions?: number
-  /** Of one request. Default 10,000. */
+  /** Time limit of one request. Default 10,000. */
   timeoutMs?: number
 }
 
-/** Of the platform. */
+/** The platform stores vectors of this many dimensions. */
 const dimensionsMax = 1536
 /** Texts of one request. */
 const batchMax = 64

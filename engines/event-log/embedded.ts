@@ -28,7 +28,7 @@ const checkpointEveryBytes = 4_194_304
 const pageBytesPerCommit = 8_192
 const appendTimeoutMs = deadlines.engine.logAppendMs
 const pingTimeoutMs = deadlines.engine.pingMs
-/** For what is being written when the log is closed. */
+/** Time for pending writes when the log is closed. */
 const settleTimeoutMs = deadlines.engine.logDrainMs
 /** Opening reads the ends of all partitions, and what a killed process left in the WAL. */
 const openTimeoutMs = deadlines.embedded.openMs
@@ -40,7 +40,7 @@ const timesBelieveAfterMs = 600_000
 export interface EmbeddedLogOptions {
   /** Holds the file `event-log.sqlite`; made when absent. It has one owner: whoever starts the platform locks it. */
   directory: string
-  /** Between two rounds that remove what is expired or superseded. */
+  /** Between two rounds that remove expired and superseded records. */
   sweepEveryMs?: number
   /** Called when a listener threw, and when background work failed (it is tried again). Default: prints to stderr. */
   onFault?: (error: unknown) => void

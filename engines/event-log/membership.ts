@@ -1,4 +1,4 @@
-/** What the groups of both drivers share: how partitions are shared out, and what comes before one goes to another member. */
+/** Shared by the groups of both drivers: the assignment of partitions, and the steps before one moves to another member. */
 
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
@@ -17,12 +17,12 @@ export async function endWork(listener: ConsumerListener, partitions: number[]):
 
 export interface Claim {
   memberId: string
-  /** Of the assignment that the claim comes from: of two claims for a partition the younger wins. */
+  /** Generation of the assignment behind the claim: the younger of two claims for a partition wins. */
   generation: number
   partitions: number[]
 }
 
-/** Every partition to one member, shares that differ by one at most, what is owned stays where the shares allow it. */
+/** Every partition to one member, shares that differ by one at most, owned partitions stay where the shares allow it. */
 export function assignSticky(claims: Claim[], partitions: number[]): Map<string, number[]> {
   const members = [...claims].sort(
     (a, b) =>

@@ -15,7 +15,7 @@ export interface NewRecord {
 
 /**
  * A record that was read. Key, value and headers may be views of all that came with them (on Kafka an answer of up to
- * 4 MiB, or one larger batch), which lives as long as one of its records: copy what is kept for long.
+ * 4 MiB, or one larger batch), which lives as long as one of its records: copy records that are kept for long.
  */
 export interface StoredRecord {
   partition: number
@@ -241,11 +241,11 @@ export interface GroupConsumer extends Closeable {
   commit(partition: number, offset: number, metadata: string): Promise<CommitResult>
   pause(partition: number): void
   resume(partition: number): void
-  /** Starts reading a partition that is owned at `offset`; what was fetched for another position is never delivered. */
+  /** Starts reading a partition that is owned at `offset`; records fetched for another position are never delivered. */
   seek(partition: number, offset: number): void
   /** False when the last heartbeat is older than the session allows: then no new call may start. */
   alive(): boolean
-  /** Leaves the group at once. Idempotent. What was delivered and not committed goes to the next owner. */
+  /** Leaves the group at once. Idempotent. Records delivered and not committed go to the next owner. */
   close(): Promise<void>
 }
 
@@ -255,7 +255,7 @@ export interface TailOptions {
   from: 'beginning' | 'end' | ((range: PartitionRange) => number)
   /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
   fetchBytesMax?: number
-  /** For readers of which there may be many: nothing is fetched beyond that before what came is taken. */
+  /** For numerous readers: nothing more is fetched before the delivered records are taken. */
   frugal?: boolean
   /**
    * Records of one partition, in order, hidden ones included. It is held back until a promise that this returns settles,

@@ -19,10 +19,10 @@ export function startOf(range: PartitionRange, from: TailOptions['from']): numbe
  * when more was taken. A rejection counts as taken: the taker has to say what its fault means.
  */
 export function createTaking(held: Held, take: TailOptions['records'], changed: () => void) {
-  /** By partition: the first offset of what is not taken, and of what waits behind it. */
+  /** By partition: the first offset that is not taken, and the first one pending behind it. */
   const open = new Map<number, { from: number; waiting: StoredRecord[][] }>()
 
-  /** Of one partition, in order. */
+  /** Hands over records of one partition, in order. */
   function give(partition: number, records: StoredRecord[]): void {
     const busy = open.get(partition)
     if (busy) {
@@ -49,7 +49,7 @@ export function createTaking(held: Held, take: TailOptions['records'], changed: 
 
   return {
     give,
-    /** What the reader has come to, less what is not taken yet. */
+    /** The reader's positions, less records that are not taken yet. */
     taken(read: Map<number, number>): Map<number, number> {
       const taken = new Map(read)
       for (const [partition, { from }] of open) taken.set(partition, from)

@@ -143,7 +143,7 @@ async function load(stored: StoredKey): Promise<LoadedKey> {
   return { ...stored, signs: signs as CryptoKey, verifies: verifies as CryptoKey, public: published }
 }
 
-/** SHA-256 of a token: what is kept of one. */
+/** SHA-256 of a token; the token itself is not kept. */
 export function hashOf(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }

@@ -67,11 +67,11 @@ export type AnyIdentityProvider = LocalIssuer | (IdentityProvider & { readonly d
 
 /** Where the signing keys of all instances are kept; whoever implements it encrypts them. */
 export interface SigningKeyStore {
-  /** What is stored; undefined before the first keys are made. */
+  /** The stored keys; undefined before the first ones are made. */
   read(): Promise<string | undefined>
   /**
    * Stores what `work` makes of what is stored, or leaves it where that is the same text; of several instances one at a time.
-   * Resolves with what is stored then.
+   * Resolves with the stored text.
    */
   change(work: (stored: string | undefined) => Promise<string>): Promise<string>
 }
@@ -88,7 +88,7 @@ export interface RefreshRow {
 
 export interface RefreshStore {
   add(row: RefreshRow): Promise<void>
-  /** Undefined for what is not there, or has run out. */
+  /** Undefined for an absent or expired entry. */
   find(hash: Buffer): Promise<RefreshRow | undefined>
 }
 

@@ -129,7 +129,7 @@ const handlers = {
   close: (deadline: number) => inTurn(deadline, () => db.close()),
 }
 
-/** One thing at a time; what is late before its turn is not begun at all. */
+/** One thing at a time; a call that is late before its turn is not begun. */
 function inTurn<T>(deadline: number, work: () => Promise<T>): Promise<T> {
   const turn = chain.then(() => {
     if (Date.now() > deadline)
@@ -196,7 +196,7 @@ function finish(id: number): void {
 
 /** Nothing else may use the engine during a call. Throws the library's DatabaseError. */
 function createStatements(db: PGlite) {
-  /** Columns of what is prepared, by its name. */
+  /** Columns of prepared statements, by name. */
   const prepared = new Map<string, Fields>()
   let forgotten: string[] = []
   const names = createStatementNames((name) => {
@@ -247,7 +247,7 @@ function createStatements(db: PGlite) {
   }
 }
 
-/** Of the last statement of the answer; `fields` are its columns where the answer does not name them. */
+/** Result of the answer's last statement; `fields` are its columns where the answer does not name them. */
 function resultOf(answer: messages.BackendMessage[], fields: Fields = []): TextResult {
   let result: TextResult = { fields, rows: [], rowCount: 0, command: '' }
   let next: TextResult = { ...result, rows: [] }

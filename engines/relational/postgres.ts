@@ -36,7 +36,7 @@ interface PostgresOptions {
 /** Callers that wait for a connection at once. */
 const waitingMax = 1_000
 const connectTimeoutMs = deadlines.engine.postgresConnectMs
-/** Of a connection: what it has prepared goes with it. */
+/** Lifetime of a connection; its prepared statements end with it. */
 const lifetimeS = 3_600
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000

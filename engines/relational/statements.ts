@@ -121,7 +121,7 @@ export function createStatementNames(forgotten?: (name: string) => void) {
       if (known.name === null) known.name = `s${++made}`
       return known.name
     },
-    /** The text gets another name: what was prepared under this one does not fit the tables any more. */
+    /** Gives the text another name: the statement prepared under this one does not fit the tables any more. */
     renew(text: string): void {
       names.set(text, { name: null })
     },

@@ -61,7 +61,7 @@ interface ApplyOptions {
 }
 
 export interface SearchQuery {
-  /** Of the store's dimension, finite and not zero: the caller has checked it. */
+  /** Has the store's dimension, and is finite and not zero: the caller has checked it. */
   vector: Float32Array
   limit: number
   scoreThreshold?: number
@@ -70,7 +70,7 @@ export interface SearchQuery {
   withPayload?: boolean
   /** Default false. */
   withVector?: boolean
-  /** Of payloads and vectors as JSON, roughly: hits behind it come without them (see `filled`). Default: no limit. */
+  /** Rough size of payloads and vectors as JSON: hits beyond it come without them (see `filled`). Default: no limit. */
   bytesMax?: number
 }
 

@@ -20,7 +20,7 @@ import { createWriter } from './qdrant/writer.ts'
 
 const oldest = { major: 1, minor: 16 }
 
-/** What is wrong with the server's version; null when nothing is. */
+/** The fault of the server's version; null when there is none. */
 async function tooOld(client: QdrantClient, call: Call): Promise<string | null> {
   const { version } = await call('version', () => client.versionInfo())
   const [major = 0, minor = 0] = version.split('.').map(Number)

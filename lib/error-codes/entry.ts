@@ -1,10 +1,10 @@
-/** What is known of an error code. */
+/** The entry of an error code. */
 
 export interface ErrorEntry {
   /** HTTP status; `alsoStatus` holds the others that the code may come with, and when. */
   status: number
   alsoStatus?: Readonly<Record<number, string>>
-  /** Of the problem document: the same for every fault of this code. */
+  /** Title of the problem document: the same for every fault of this code. */
   title: string
   /** A sentence, where the title leaves something open. */
   meaning?: string

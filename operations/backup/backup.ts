@@ -15,7 +15,7 @@ export interface Copied {
   begun_at: string
 }
 
-/** Of the running platform: its writes to the log go on, those to the database wait while its files are copied. */
+/** Copies the running platform: writes to the log go on, writes to the database wait while its files are copied. */
 export const copyOperation = defineOperation({
   name: 'backup-copy',
   needs: [],

@@ -13,7 +13,7 @@ import { makeFolder } from '#lib/folders.ts'
 import { fileFaultCode, systemFault } from '#lib/system-faults.ts'
 import type { Progress } from '#runtime/start/control.ts'
 
-/** Of the process that runs there, or made from the log again. */
+/** Belongs to the running process, or can be rebuilt from the log. */
 const leftOut: ReadonlySet<string> = new Set([
   ...['run', 'owner.pid', 'lock.sqlite', 'lock.sqlite-journal'],
   ...[folders.vectors, folders.mirror, `${folders.relational}.new`],

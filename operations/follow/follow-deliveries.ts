@@ -9,7 +9,7 @@ import type { DeliveryName, Subject } from './subject.ts'
 
 /** Followed at most. */
 const deliveriesMax = 50
-/** Of one delivery, the newest. */
+/** The newest attempts of one delivery that are shown. */
 const attemptsShownMax = 20
 
 export interface FollowedDelivery extends DeliveryName {

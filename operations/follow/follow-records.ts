@@ -14,7 +14,7 @@ import type { Subject, SubjectKind } from './subject.ts'
 /** Records that are read at most, the newest of each partition. */
 export const recordsMax = 20_000
 export const windowMs = 60_000
-/** Of what is found: the values of more records are not kept, and then not all is shown. */
+/** Bound of kept values; beyond it records are found without them, and the answer says that it is not complete. */
 const foundBytesMax = 32 * 1024 * 1024
 
 /** Topics of what the platform says about itself; attempts are looked up for each delivery. */

@@ -18,7 +18,7 @@ import { type Subject, type SubjectKind, subjectOf } from './subject.ts'
 
 const callsMax = 50
 const runsMax = 50
-/** Of what was found, the oldest. */
+/** The oldest records that are shown. */
 const recordsShownMax = 500
 
 interface FollowedRecord {

@@ -39,7 +39,7 @@ export interface Subject {
   aroundMs: number | null
   /** The number that the records of an operation bear. */
   operation: string | null
-  /** Of a run all that joined it, of a dispatch all of its runs; the oldest first. */
+  /** A run with all that joined it, or all runs of a dispatch; the oldest first. */
   runs: Run[]
   dispatch: Dispatch | null
   delivery: DeliveryName | null

@@ -11,7 +11,7 @@ import type { PositionedRecord, SinkTarget } from './target.ts'
 
 export interface PostgresOptions {
   topic: string
-  /** Of the sink. */
+  /** Name of the sink. */
   name: string
   /** With its schema in front, or without one. */
   table: string

@@ -24,7 +24,7 @@ import { openJsonlTarget } from './jsonl.ts'
 import { openPostgresTarget, tableForm } from './postgres.ts'
 import type { PositionedRecord, SinkTarget } from './target.ts'
 
-/** Of one write. */
+/** Most records of one write. */
 const batchRecords = 500
 const batchLength = 1024 * 1024
 const awayBackoff = { baseMs: 200, maxMs: 5_000 }

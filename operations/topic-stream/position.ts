@@ -11,7 +11,7 @@ export const positionLengthMax = 24_000
 const form = /^(?:e([2-9]|[1-9]\d{1,8})\/)?(\d{1,4}:\d{1,16}(?:,\d{1,4}:\d{1,16})*)$/
 
 export interface TopicPosition {
-  /** Of the topic: offsets of another epoch mean something else. */
+  /** Epoch of the topic: offsets of another epoch mean something else. */
   epoch: number
   /** Partition → next offset. */
   next: ReadonlyMap<number, number>

@@ -17,7 +17,7 @@ import type { Topic } from '#topics/topic.ts'
 import { findTopic } from '../find-topic.ts'
 import { positionExpired, positionText, readPosition } from './position.ts'
 
-/** Of each partition about twice as much may wait in memory, or one record. */
+/** About twice as much of each partition may wait in memory, or one record. */
 export const fetchBytesMax = 32 * 1024
 
 /** A topic opened at a position. */

@@ -6,7 +6,7 @@ import { budgets } from '#lib/budgets.ts'
 import { recordBytes } from '#runtime/follow/read-records.ts'
 import { type OpenedRecords, shownOf } from './records.ts'
 
-/** Of records as they are stored; their texts are about as long. */
+/** Bytes of stored records; their texts are about as long. */
 const keptBytes = budgets.streams.textBytes
 
 export interface RecordTexts {

@@ -14,7 +14,7 @@ import { positionText, readPosition, type TopicPosition } from './position.ts'
 import { mayBeWanted, type RecordFilter, type StreamedRecord, showWanted } from './shown.ts'
 
 export const shownPerSecond = 200
-/** Of each partition as much may wait in memory. */
+/** As much of each partition may wait in memory. */
 const fetchBytesMax = 32 * 1024
 /** What was left out is said after this long, when no record comes that could say it. */
 const sayAfterMs = 1_000
@@ -26,7 +26,7 @@ export interface TopicStreamArgs {
   topic: string
   filter: RecordFilter
   from: StreamStart
-  /** Of the last event that the reader had; then `from` counts only where the stream cannot go on there. */
+  /** Id of the last event that the reader had; `from` then counts only where the stream cannot resume there. */
   lastEventId?: string
 }
 

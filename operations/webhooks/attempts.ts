@@ -22,7 +22,7 @@ import { targetInPath, targetProblems } from './target-shapes.ts'
 
 const attemptsMax = 500
 const attemptsShown = 50
-/** Of a partition, which several targets may share. */
+/** Records read of a partition, which several targets may share. */
 const lookedThroughMax = 10_000
 /** Without the newest of before it goes on with what is reported from now on. */
 const readBackMsMax = 10_000
@@ -126,7 +126,7 @@ function viewOf(attempt: WebhookAttempt): AttemptView {
 export interface LastAttempts extends Closeable {
   /** What was reported of the target last; null before anything. */
   of(target: string): LastSeen | null
-  /** Of each target the last hour; where very many were reported, only since this was opened. */
+  /** The last hour of each target; where very many were reported, only since this was opened. */
   bars: ReturnType<typeof createAttemptBars>['all']
 }
 
@@ -165,7 +165,7 @@ interface AttemptBars {
 const kinds = { success: 'delivered', retry: 'retried', dead_letter: 'dead_letters' } as const
 
 export function createAttemptBars(now: () => number = Date.now) {
-  /** Of each target a ring of minutes; `minute` says which one a place holds. */
+  /** A ring of minutes for each target; `minute` says which one a place holds. */
   const rings = new Map<string, { minute: Float64Array; bars: AttemptBars }>()
   const none = () => new Array<number>(barMinutes).fill(0)
 

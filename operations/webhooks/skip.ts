@@ -25,7 +25,7 @@ const pollMs = 200
 
 interface SkipResult {
   target: string
-  /** Of the head. */
+  /** Sequence of the head. */
   sequence: number
   /** `delivered`: the last attempt was under way and succeeded. `waiting`: marked, but no courier has parked it yet. */
   outcome: 'parked' | 'delivered' | 'waiting'

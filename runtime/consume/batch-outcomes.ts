@@ -4,7 +4,7 @@ import { type BackoffOptions, backoffMs } from '#lib/backoff.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
 import { retryWaitMsMax } from './limits.ts'
 
-/** What is decided about: a record by its key and its failed attempts. */
+/** The subject of a decision: a record by its key and its failed attempts. */
 export interface BatchRecord {
   readonly key: string
   /** Raised here when the record is to be tried again after a failure. */

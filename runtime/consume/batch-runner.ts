@@ -189,7 +189,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return true
   }
 
-  /** One call and what follows from it; the groups that have to be tried again, or null when the partition is gone. */
+  /** One call and its outcomes; the groups to retry, or null when the partition is gone. */
   async #try(items: Item<S>[]): Promise<BatchGroup<Item<S>>[] | null> {
     const { gone, group } = this.#host
     const outcomes = await this.#call(items)

@@ -20,7 +20,7 @@ interface CommitterOptions {
   /** Aborts when nothing of this partition may be committed any more. */
   gone: AbortSignal
   beforeCommit: ((partition: number, throughOffset: number) => Promise<void>) | undefined
-  /** What is to be committed now. */
+  /** The offset and metadata to commit now. */
   snapshot(): { offset: number; metadata: string }
   onCommitted(offset: number): void
   onLost(): void
@@ -41,7 +41,7 @@ export class Committer {
   #running = false
   #begunAt = Number.NEGATIVE_INFINITY
   #committedAt = Number.NEGATIVE_INFINITY
-  /** When what is settled should be committed at the latest: in the commit under way, and behind it. */
+  /** When settled records must be committed at the latest: in the commit in flight, and behind it. */
   #carriedBy = Number.POSITIVE_INFINITY
   #settledBy = Number.POSITIVE_INFINITY
   #rest = new AbortController()
@@ -73,7 +73,7 @@ export class Committer {
     this.commitSoon()
   }
 
-  /** The present state is worth a commit; soon, and together with what follows in this turn of the event loop. */
+  /** The present state is worth a commit; soon, and together with changes in this turn of the event loop. */
   commitSoon(): void {
     this.#wanted++
     if (this.#restsForMore) this.#endRest()
@@ -165,7 +165,7 @@ export class Committer {
           return true
         }
       } catch (error) {
-        log.warn({ err: describeError(error) }, 'commit failed; it is tried again')
+        log.warn({ err: describeError(error) }, 'consumer.commit-failing')
       }
       await sleep(backoffMs(n, again), gone)
     }

@@ -10,7 +10,7 @@ import type { Topic } from '#topics/topic.ts'
 import { type FollowParts, followRecords } from '../follow/follow-topic.ts'
 
 const metric = 'flotilla_waiting_dead_letters'
-/** Of one topic: what is beyond is not counted. */
+/** Counting stops at this many letters of one topic. */
 const countedMax = 100_000
 /** The first look at the metrics waits this long for the counts. */
 const firstCountMs = 1_000

@@ -65,7 +65,7 @@ function recordOf(letter: DeadLetter): NewRecord {
   }
 }
 
-/** Throws `superseded` when the key has a later record; resolves with the end of what was checked. */
+/** Throws `superseded` when the key has a later record; resolves with the end of the checked records. */
 async function refuseSuperseded(target: Destination, letter: DeadLetter): Promise<number> {
   const range = (await target.eventLog.offsets(target.topic)).find(
     (one) => one.partition === target.partition,

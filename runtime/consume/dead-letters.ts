@@ -222,13 +222,10 @@ const reasonCharactersMax = 2_000
 /** Resolves true when the dead letters are durable, false when `signal` aborted first. */
 export async function park(parked: Parked[], parking: Parking, signal: AbortSignal): Promise<boolean> {
   for (const { record, reason, attempts } of parked) {
-    parking.log.error({ ...positionOf(record), reason, attempts }, 'record parked')
+    parking.log.error({ ...positionOf(record), reason, attempts }, 'consumer.record-parked')
   }
   if (!parking.topic.deadLetters) {
-    parking.log.error(
-      { topic: parking.topic.name },
-      'the topic has no dead letters: parked records are skipped',
-    )
+    parking.log.error({ topic: parking.topic.name }, 'consumer.record-skipped')
     return !signal.aborted
   }
   for (const entry of parked) {

@@ -128,7 +128,7 @@ export class EventIdRing {
     this.#next = kept % ids
   }
 
-  /** Frees the slot of an id and moves back what had to move on because of it, so that no search stops early. */
+  /** Frees the slot of an id and moves displaced ids back, so that no search stops early. */
   #forget(index: number): void {
     let free = this.#a[index]! & this.#mask
     while (this.#slots[free] !== index + 1) free = (free + 1) & this.#mask

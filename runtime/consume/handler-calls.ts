@@ -20,7 +20,7 @@ export type CallEnd<T> = { tookMs: number } & (
   | { kind: 'interrupted' }
 )
 
-/** What is known of a call before it begins. */
+/** Facts of a call before it begins. */
 type CallFacts = Pick<CallContext, 'partition' | 'attempt' | 'retriesUsed' | 'lost'>
 
 /** One call as its handler sees it. Its own signal is made when the handler asks for it: many never do. */
@@ -61,7 +61,7 @@ class HandlerCall implements CallContext {
   }
 }
 
-/** Counts what is under way and resolves when nothing is. */
+/** Counts pending work and resolves when there is none. */
 export class PendingCount {
   #count = 0
   #waiters: (() => void)[] = []
@@ -92,7 +92,7 @@ export class HandlerCalls {
   readonly #running = new Set<HandlerCall>()
   readonly #awaited = new PendingCount()
 
-  /** `engine`: what is away when a call does not end in time; without it, the record is tried again. */
+  /** `engine`: the engine to blame when a call does not end in time; without it, the record is tried again. */
   constructor(timeoutMs: number, engine?: string) {
     const reason = `no outcome within ${timeoutMs} ms`
     this.#timeoutMs = timeoutMs
@@ -254,11 +254,11 @@ export class EngineBreaker {
         this.#warn(engine, describeError(error))
       }
     }
-    this.#log.info({ engine }, 'engine is back: work goes on')
+    this.#log.info({ engine }, 'consumer.engine-back')
     this.#onReady()
   }
 
   #warn(engine: string, detail: string): void {
-    this.#log.warn({ engine, detail }, 'engine is away: the group waits')
+    this.#log.warn({ engine, detail }, 'consumer.engine-away')
   }
 }

@@ -31,7 +31,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   readonly #ready = new Queue<Lane>()
   /** Lanes whose head waits for a time. */
   readonly #retrying: RetryingLanes
-  /** Of the records in lanes. */
+  /** Size of all records in lanes. */
   #bytes = 0
   readonly #admission: LaneAdmission<S>
   /** Heads under way: to a call, in it, or into the dead letters. */
@@ -109,7 +109,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   oldest(): number | null {
-    // What is at the watermark is the head of its lane: nothing before it is open.
+    // The record at the watermark is the head of its lane: nothing before it is open.
     for (const { head } of this.#lanes.values()) {
       if (head.offset === this.#window.watermark) return head.timestamp
     }
@@ -133,7 +133,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   copyOut(): void {
-    // What is worked off soon is not worth a copy.
+    // Records that are handled soon are not worth a copy.
     if (this.#host.group.breaker.allowsCalls && !this.#isHeldUp()) return
     for (const { records } of this.#lanes.values()) records.replace(copyOut)
   }
@@ -153,14 +153,14 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     // The record that fills it may be of any size: a large one comes through, too.
     if (this.#bytes >= this.#host.group.shareBytes() * (1 - bufferPart.lanes)) return false
     if (!this.#admission.oneLane) return true
-    // One lane needs no more than what comes next: the rest costs less in the buffer, and is taken many at once.
+    // One lane needs only the next records: the rest costs less in the buffer, and is taken many at once.
     const { open } = this.#window
     if (open >= oneLaneAheadMax) this.#takesMore = false
     else if (open <= oneLaneAheadMax / 2) this.#takesMore = true
     return this.#takesMore
   }
 
-  /** Heads wait, or a call takes long: what is in memory may all be behind them. */
+  /** Heads wait, or a call takes long: all records in memory may be behind them. */
   #isHeldUp(): boolean {
     return this.#retrying.waiting || this.#host.group.calls.longerThan(longCallMs)
   }
@@ -184,7 +184,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     this.#ready.push(lane)
   }
 
-  /** Takes the head of a lane through one call and what follows from its outcome. */
+  /** Takes the head of a lane through one call and its outcome. */
   async #runHead(lane: Lane): Promise<void> {
     this.#underWay++
     const { guard } = this.#host
@@ -217,7 +217,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     return group.calls.run(facts, (context) => this.#options.handle(message, context))
   }
 
-  /** Not async: to wait for what is over at once would cost every call another promise. */
+  /** Not async: awaiting a result that is already there would cost every call another promise. */
   #callEnded(lane: Lane, record: StoredRecord, end: CallEnd<LaneOutcome>): Promise<void> | undefined {
     const { group, gone } = this.#host
     this.#calls.end()

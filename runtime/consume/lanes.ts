@@ -141,7 +141,7 @@ export class LaneAdmission<S extends SchemaName> {
     this.#parts = parts
   }
 
-  /** Admits what has arrived. Records that are settled already are passed over. */
+  /** Admits arrived records. Settled ones are passed over. */
   admit(wanted: () => boolean): void {
     const { host, window } = this.#parts
     while (this.#decoding === 0 && wanted()) {
@@ -193,7 +193,7 @@ export class LaneAdmission<S extends SchemaName> {
     return null
   }
 
-  /** Runs `next` at once where nothing waits, else behind what waits. */
+  /** Runs `next` at once where nothing is pending, else behind it. */
   #whenDecoded(
     decoded: ReturnType<Decode<S>>,
     next: (decoded: Awaited<ReturnType<Decode<S>>>) => void,

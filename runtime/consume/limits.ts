@@ -38,7 +38,7 @@ export const oneLaneAheadMax = 64
 export const longCallMs = 100
 /** What a record costs on top of its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
-/** While work goes on, partitions commit together this often. What was settled three times as long ago has to be committed. */
+/** While work goes on, partitions commit together this often. Records settled three times as long ago have to be committed. */
 export const commitEveryMs = 20
 /** What `beforeCommit` has made known is not worked on again by anyone: its commit waits for more, until the next of these times. */
 export const knownCommitEveryMs = 200

@@ -202,12 +202,12 @@ export class Member implements LaneConsumer {
     const start = decideStart(gained, handedOver, this.#options.topic.cleanup, Date.now())
     if (start.kind === 'stop') {
       this.#refused.set(id, start.why)
-      this.#log.error({ partition: id, why: start.why }, 'partition stopped: it needs an operator')
+      this.#log.error({ partition: id, why: start.why }, 'consumer.partition-stopped')
       return null
     }
     if (start.unknownFormat) {
       const place = { partition: id, position: start.position }
-      this.#log.warn(place, 'commit metadata has an unknown format: it is ignored')
+      this.#log.warn(place, 'consumer.unknown-metadata')
     }
     const { end } = gained
     const ownCalls = this.#leaving.get(id)

@@ -130,7 +130,7 @@ export function decodeMetadata(text: string, offset: number): SavedState | null 
   }
 }
 
-/** What is known of a position that no runtime has committed yet. */
+/** The state of a position that no runtime has committed yet. */
 export function emptyState(): SavedState {
   return {
     // Positions are first written by whoever makes the topic: nothing ran there.

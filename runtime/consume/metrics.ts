@@ -14,7 +14,7 @@ export interface GroupMetrics {
 }
 
 interface GroupSource {
-  /** The label. What was counted under an earlier one stays there. */
+  /** The label. Counts under an earlier one stay there. */
   group(): string
   topic: string
   read(): Promise<PartitionReading[]>
@@ -138,7 +138,7 @@ function createInstruments(registry: Registry): Instruments {
   return { counters, gauges, handlingTimes, groups }
 }
 
-/** What is not known keeps no earlier figure. */
+/** An unknown value clears the earlier figure. */
 function showWaiting(
   at: { group: string; topic: string; partition: string },
   { lag, waiting, oldestAtMs }: PartitionReading,

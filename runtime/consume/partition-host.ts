@@ -102,6 +102,6 @@ export interface PartitionRunner {
   wake?(): void
   /** Called now and then: records that wait are copied out of what they were read with, where copies take less. */
   copyOut(): void
-  /** The partition is gone: forget what waits. */
+  /** The partition is gone: drop pending records. */
   stop(): void
 }

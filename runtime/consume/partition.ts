@@ -66,7 +66,7 @@ export class Partition implements RunnerHost {
     this.#progressedAtMs = start.saved.progressedAtMs
     this.#ownCalls = ownCalls
     this.buffer = new RecordBuffer({
-      // The rest is for what is under way, or waits in lanes.
+      // The rest is for records in calls, or pending in lanes.
       bytesMax: () => group.shareBytes() * group.bufferPart,
       recordsMax: group.options.aheadRecordsMax ?? bufferedRecordsMax,
       restMs: group.options.gatherMs ?? 0,
@@ -222,7 +222,7 @@ export class Partition implements RunnerHost {
     this.#stopped = why
     this.lose()
     this.#consumer.pause(this.id)
-    this.#log.error({ why }, 'partition stopped: it needs an operator')
+    this.#log.error({ why }, 'consumer.partition-stopped')
   }
 
   /** No call starts any more; those that run may end for `callsMs`; their outcomes are committed, with the release. */

@@ -96,7 +96,7 @@ export class Reading {
     return this.#doubt !== null
   }
 
-  /** `back` lie below the position where work begins. What came before is left out, whatever a log delivers after a seek. */
+  /** `back` lie below the position where work begins. Earlier records are left out, whatever a log delivers after a seek. */
   take(records: StoredRecord[]): { back: StoredRecord[]; fresh: StoredRecord[] } {
     this.#falseAlarms = 0
     const from = firstFrom(records, this.#position)

@@ -11,7 +11,7 @@ interface RecordBufferOptions {
   bytesMax(): number
   /** The same for their number. */
   recordsMax: number
-  /** After records came, nothing is fetched for this long: what comes meanwhile is fetched together. Default 0. */
+  /** After records came, nothing is fetched for this long, so that the next ones are fetched together. Default 0. */
   restMs?: number
   pause(): void
   resume(): void
@@ -176,7 +176,7 @@ export class RecordBuffer {
     return record
   }
 
-  /** Called now and then: what was here the last time already is copied, where copies take less. */
+  /** Called now and then: records that were here the last time are copied, where copies take less. */
   copyOut(): void {
     const first = this.#chunks.peek()
     for (const chunk of this.#chunks) {

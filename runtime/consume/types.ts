@@ -162,7 +162,7 @@ export interface PartitionReading {
 
 /** A member of a group that runs. */
 export interface RunningConsumer extends Closeable {
-  /** Stops fetching; what is in flight goes on. */
+  /** Stops fetching; calls in flight go on. */
   pause(): void
   resume(): void
   /** For health and the command line. */

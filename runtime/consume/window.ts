@@ -1,4 +1,4 @@
-/** Keeps which records of a partition are settled: the watermark, and bitmaps of what is admitted and settled beyond it. */
+/** Keeps which records of a partition are settled: the watermark, and bitmaps of records admitted and settled beyond it. */
 
 import { windowOffsets } from './limits.ts'
 import { alignedDown, bitmapBytesMax } from './metadata.ts'

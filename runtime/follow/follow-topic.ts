@@ -28,7 +28,7 @@ export interface Misplaced {
 
 interface FollowBase {
   from: TailOptions['from']
-  /** Of one fetch of a partition. Default 1 MiB. */
+  /** Size of one fetch of a partition. Default 1 MiB. */
   fetchBytesMax?: number
   /** As of a tail: for readers of which there may be many. */
   frugal?: boolean
@@ -76,7 +76,7 @@ export async function followRecords(
     stop.abort()
     if (options.onEnd) options.onEnd(error)
     else log.error({ topic: topic.name, reason: describeError(error) }, 'follow.ended')
-    // What was opened meanwhile is closed behind its opening.
+    // A tail opened meanwhile is closed once it is open.
     void tail?.close()
   }
 

@@ -16,7 +16,7 @@ export interface ReadOptions {
   topic: string
   /** The offset to begin at; where the log does not hold it any more, the first that is kept. */
   startOf(range: PartitionRange): number
-  /** Of one partition, in order. The partition's next records come when it resolves; a rejection ends the reading. */
+  /** Takes records of one partition, in order. Its next records follow once this resolves; a rejection ends the reading. */
   records(records: StoredRecord[]): void | Promise<void>
   signal: AbortSignal
   /** What one fetch of a partition brings at most; as much may wait for each partition. Default 1 MiB. */

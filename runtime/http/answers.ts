@@ -35,9 +35,9 @@ export const pageBytesMax = 4 * 1024 * 1024
 export const pieceBytesMax = 256 * 1024
 /** What one piece counts for: its rows, their text, and what of it waits for the reader. */
 export const heldBytesPerPiece = 1024 * 1024
-/** Of all answers of the process. */
+/** Bound of all answers of the process. */
 export const answersBytesMax = budgets.answers.processBytes
-/** Of one caller. */
+/** Bound of one caller's answers. */
 export const callerBytesMax = budgets.answers.callerBytes
 const waitingMax = 1_000
 const lookMs = 1_000

@@ -12,7 +12,7 @@ import { asShown } from './api/shown-as.ts'
 import { createPage, type Page, sendPage } from './page.ts'
 import { registerReference } from './reference.ts'
 
-/** Of one address: a browser loads a page once, and generators read the document once. */
+/** Rates of one address: a browser loads a page once, and generators read the document once. */
 export const pageRates = [
   { count: 20, windowMs: 1_000 },
   { count: 300, windowMs: 60_000 },

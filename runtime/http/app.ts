@@ -30,7 +30,7 @@ const createSerializer: FastifySerializerCompiler<object> = ({ schema }) => {
   }
 }
 
-/** Of one address: far more than Prometheus asks for. */
+/** Rates of one address: far more than Prometheus asks for. */
 const scrapeRates = [{ count: 100, windowMs: 1_000 }]
 
 function registerProbes(
@@ -59,11 +59,11 @@ export interface HttpAppOptions {
   /** What all interfaces of the process share. Default: an own one. */
   process?: HttpProcess
   /**
-   * Of routes that ask for no credential. Default 16 KiB; behind a credential it is 1 MiB, and a route may set its own
+   * Bound of bodies on routes without a credential. Default 16 KiB; behind a credential it is 1 MiB, and a route may set its own
    * `bodyLimit`.
    */
   bodyBytesMax?: number
-  /** Of an address and its headers. Default 16 KiB. */
+  /** Bound of an address with its headers. Default 16 KiB. */
   headerBytesMax?: number
   /** CIDRs whose X-Forwarded-* headers count. Default none. */
   trustedProxies?: readonly string[]

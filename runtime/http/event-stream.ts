@@ -19,7 +19,7 @@ export interface StreamEvent {
   data: unknown
 }
 
-/** What is JSON already, of one line. */
+/** JSON text of one line. */
 export class Json {
   readonly text: string
   constructor(text: string) {
@@ -41,7 +41,7 @@ export interface EventStream {
   body: Readable
   /** Aborts when the reader is gone, or the stream was ended. */
   readonly closed: AbortSignal
-  /** False while the reader is behind by a full buffer. What is sent then is kept all the same: wait, or leave it out. */
+  /** False while the reader is behind by a full buffer. Events sent then are kept all the same: wait, or leave them out. */
   hasRoom(): boolean
   /** Resolves when there is room again, or the stream is closed. */
   room(): Promise<void>

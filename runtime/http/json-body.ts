@@ -4,7 +4,7 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import { AppError } from '#lib/errors.ts'
 import { pointerPart, validationFailed } from './validation.ts'
 
-/** Deeper values overflow the stack of what comes later: a copy between threads, JSON.stringify. */
+/** Deeper values overflow the stack of later steps: a copy between threads, JSON.stringify. */
 const depthMax = 128
 
 interface ParseOptions {

@@ -35,10 +35,10 @@ export function leaveBodyUnread(request: FastifyRequest, reply: FastifyReply, cl
   if (socket instanceof Socket) socket.destroySoon = () => linger(socket)
 }
 
-/** Sends `last` and closes the writing side; reads on and drops what comes, for a bounded while; then ends it. */
+/** Sends `last` and closes the writing side; reads on and drops the input, for a bounded while; then ends it. */
 export function linger(socket: Socket, last = ''): void {
   let dropped = 0
-  // The HTTP parser lets go of the socket: what comes is no request any more.
+  // The HTTP parser lets go of the socket: further bytes are no request.
   socket.removeAllListeners('data')
   socket.on('data', (piece: Buffer) => {
     dropped += piece.length

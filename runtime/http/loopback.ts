@@ -20,7 +20,7 @@ export function isWithoutIpv6(error: unknown): boolean {
   return noIpv6.has(codeOf(error))
 }
 
-/** What is wrong with `host`, `host:port` or `http://host:port`, or null: its host must be localhost, 127.0.0.1 or [::1]. */
+/** The fault of `host`, `host:port` or `http://host:port`, or null: its host must be localhost, 127.0.0.1 or [::1]. */
 export function loopbackFault(text: string): string | null {
   const refuse = (why: string) =>
     `${why}: write host:port or http://host:port with the host localhost, 127.0.0.1 or [::1]`

@@ -8,7 +8,7 @@ import { validationFailed } from './validation.ts'
 const limitMax = 1_000
 const limitDefault = 100
 
-/** Of lists, in the address: there numbers are texts. */
+/** Query parameters of lists; numbers are texts there. */
 export const page = {
   limit: Type.Optional(
     Type.Unsafe<string>({
@@ -28,12 +28,12 @@ export const page = {
 
 const mark = 'id:'
 
-/** Opaque to callers; pages go by ids, so what comes and goes meanwhile moves nothing. */
+/** Opaque to callers; pages go by ids, so concurrent inserts and deletions move nothing. */
 export function cursorOf(id: number): string {
   return Buffer.from(`${mark}${id}`).toString('base64url')
 }
 
-/** Throws AppError `validation_failed` for what is not one. */
+/** Throws AppError `validation_failed` for an invalid cursor. */
 function readCursor(cursor: string): number {
   const text = Buffer.from(cursor, 'base64url').toString('latin1')
   const id = text.startsWith(mark) ? Number(text.slice(mark.length)) : Number.NaN

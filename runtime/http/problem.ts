@@ -25,7 +25,7 @@ const fieldError = Type.Object(
   { title: 'FieldError' },
 )
 
-/** Of a problem document with one of these codes. */
+/** Schema of a problem document with one of these codes. */
 export function problemSchema(codes: readonly string[]): TSchema {
   return Type.Object(
     {

@@ -1,4 +1,4 @@
-/** Answers on the bare socket, with a problem document: what is not HTTP, or comes too slowly, or has to make room. */
+/** Answers on the bare socket, with a problem document: to bytes that are not HTTP, to slow requests, and to those that have to make room. */
 
 import type { Socket } from 'node:net'
 import { AppError } from '#lib/errors.ts'

@@ -98,7 +98,7 @@ interface GrownBytes {
   drop(): void
 }
 
-/** `lengthMax` is how many bytes may come at most: no block is larger than what is missing. */
+/** `lengthMax` is how many bytes may come at most: no block is larger than the missing rest. */
 function createGrownBytes(lengthMax: number): GrownBytes {
   let blocks: Buffer[] = []
   let length = 0

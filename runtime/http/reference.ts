@@ -36,7 +36,7 @@ const withoutCloud = {
   withDefaultFonts: false,
 } as const
 
-/** Paths below the page's own, and what is there. */
+/** Files by their paths below the page's own. */
 const files = ['/', '/js/scalar.js'] as const
 
 export type ReferencePages = Map<string, Promise<Page>>

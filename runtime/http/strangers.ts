@@ -15,7 +15,7 @@ export interface Strangers {
 }
 
 export interface Holding {
-  /** `bytes` have arrived so far. Refuses what is below the least pace, and the oldest while all are over the budget. */
+  /** `bytes` have arrived so far. Refuses bodies below the least pace, and the oldest while all are over the budget. */
   arrived(bytes: number): void
   /** It is whole, or given up. */
   end(): void
@@ -36,7 +36,7 @@ const usualLimits: StrangerLimits = {
 interface Held {
   bytes: number
   arrived: number
-  /** When its pace was last checked, and what had arrived then. */
+  /** When its pace was last checked, and how much had arrived then. */
   checkedMs: number
   checkedBytes: number
   refuse(fault: AppError): void

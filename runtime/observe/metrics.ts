@@ -31,7 +31,7 @@ interface DiskUse {
   freeBytes: number
 }
 
-/** What the data directory takes of its disk, and what is left there. */
+/** Size of the data directory, and free space on its disk. */
 export function exposeDisk(registry: Registry, directory: string): void {
   let kept: { at: number; use: Promise<DiskUse | undefined> } | undefined
   const read = () => {

@@ -167,7 +167,7 @@ async function readRows(relational: Relational, held: Set<string>): Promise<Outb
   return rows
 }
 
-/** Deletes what was published, unless another one has the lease by now: that one publishes it again. */
+/** Deletes published rows, unless another instance has the lease by now: that one publishes them again. */
 async function deleteRows({ relational, lease }: Tenure, rows: OutboxRow[]): Promise<number> {
   if (rows.length === 0) return 0
   const { rowCount } = await relational.query(

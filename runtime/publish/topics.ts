@@ -67,7 +67,7 @@ export function topicSpecOf(topic: Topic, location: Omit<TopicLocation, 'epoch'>
     cleanup: topic.cleanup,
     retentionMs: topic.retentionMs,
     tombstoneRetentionMs: 30 * day,
-    // The active segment is neither compacted nor expired: small ones keep both close to what is promised.
+    // The active segment is neither compacted nor expired: small ones keep both close to the promise.
     segmentBytes: 64 * mebibyte,
     segmentMs: compacted ? 10 * minute : 6 * 60 * minute,
     // A dead letter carries a whole record of its topic.

@@ -8,7 +8,7 @@ import type { Closeable } from '#lib/resource.ts'
 const { allMs, enginesMs, workersMs } = deadlines.stop
 
 export interface Stop {
-  /** Limits a close by its own time and by what is left of the stop. Nothing acknowledged is lost where one times out. */
+  /** Limits a close by its own time and by the rest of the stop. Nothing acknowledged is lost where one times out. */
   bound(resource: Closeable, ms?: number): Closeable
   /** As `bound`, of the workers: with all the time that engines do not need. */
   boundWorkers(workers: Closeable): Closeable

@@ -59,7 +59,7 @@ interface OpenPlatformOptions {
 export async function openPlatform(options: OpenPlatformOptions): Promise<Platform> {
   const { log } = options
   const scope = createScope((name, error) =>
-    log.error({ part: name, reason: describeError(error) }, 'close-failed'),
+    log.error({ part: name, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     return await openInto(scope, options)

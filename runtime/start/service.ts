@@ -62,7 +62,7 @@ interface ServiceBase {
 export interface Ingress extends ServiceBase {
   kind: 'ingress'
   address: ListenAddress | LoopbackAddress
-  /** Of an address and its headers. Default 16 KiB. */
+  /** Bound of an address with its headers. Default 16 KiB. */
   headerBytesMax?: number
   /** Loads the code that runs the service, while the engines open, and begins what takes long and needs none of them. */
   load(env: Environment): Promise<Routes>
@@ -99,7 +99,7 @@ export interface Worker extends ServiceBase {
   load?(): Promise<unknown>
   /** How much longer than usual its close may take in a process of its own. */
   drainMs?(env: Environment): number
-  /** Starts working; close drains what is in flight (the caller bounds the time). */
+  /** Starts working; close drains calls in flight (the caller bounds the time). */
   start(host: ServiceHost): Promise<Closeable>
 }
 

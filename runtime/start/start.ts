@@ -58,7 +58,7 @@ export interface RunningPlatform extends Closeable {
   drainMs: number
 }
 
-/** Starts services in this process. Throws AppError for wrong names or settings; what was opened is closed again. */
+/** Starts services in this process. Throws AppError for wrong names or settings; opened resources are closed again. */
 export async function startPlatform(options: StartOptions): Promise<RunningPlatform> {
   checkDeadlines()
   const chosen = chooseServices(options.services, options.chosen)
@@ -128,7 +128,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   })
   state.ready = true
   options.print('ready')
-  log.info({ services: chosen.map((service) => service.name), addresses }, 'started')
+  log.info({ services: chosen.map((service) => service.name), addresses }, 'process.started')
   return { platform, addresses, drainMs: drainMs ?? 0, close: () => scope.close() }
 }
 

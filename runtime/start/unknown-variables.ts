@@ -8,7 +8,7 @@ import { nearestName } from '#lib/nearest-name.ts'
 /** Shorter names are near to many that belong to others, as HOST is to HOME. */
 const lengthMin = 7
 
-/** Pairs of what is set and what was probably meant; who mistypes a name rarely mistypes its first letter. */
+/** Pairs of a variable as set and as probably meant; a mistyped name rarely has another first letter. */
 export function nearlyOurs(settings: TObject, env: Environment): { variable: string; meant: string }[] {
   const known = Object.keys(settings.properties)
   return Object.keys(env).flatMap((variable) => {
@@ -23,9 +23,6 @@ export function nearlyOurs(settings: TObject, env: Environment): { variable: str
 
 export function warnOfUnknown(settings: TObject, env: Environment, log: Logger): void {
   for (const { variable, meant } of nearlyOurs(settings, env)) {
-    log.warn(
-      { variable, meant },
-      `settings.unknown-variable: ${variable} is not read; did you mean ${meant}?`,
-    )
+    log.warn({ variable, hint: `not read; did you mean ${meant}?` }, 'settings.unknown-variable')
   }
 }

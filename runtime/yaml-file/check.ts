@@ -1,4 +1,4 @@
-/** Checks the values of an operator's YAML file by their schema, fills in variables, and says in plain English what is wrong. */
+/** Checks the values of an operator's YAML file by their schema, fills in variables, and names faults in plain English. */
 
 import { createRequire } from 'node:module'
 import type { Ajv, ErrorObject } from 'ajv'
@@ -26,7 +26,7 @@ export interface FileSchemaOptions {
   check?(value: any, context: CheckContext): void
   /** True: the value of the environment variable goes where the text has `${NAME}`. */
   variables?: boolean
-  /** What to say of a value that does not fit, in place of what follows from the schema. */
+  /** The message for a value that does not fit, in place of the one made from the schema. */
   fault?: string
   /** What to say where a value that is required is missing. */
   missing?: string

@@ -51,13 +51,13 @@ export function entriesFile(entry: object, { key, keys, max, check }: EntriesAsk
   })
 }
 
-/** Of an entry that is no map. */
+/** The fault of an entry that is not a map. */
 export const entryFault = 'must be a map with at least a url'
 
 interface UrlAsked {
   /** In faults. */
   example: string
-  /** What is wrong with a scheme that is neither http nor https. */
+  /** The fault of a scheme that is neither http nor https. */
   schemes: string
   /** What else may be wrong with it in this entry; null for nothing. */
   problemOf(url: URL, entry: CheckContext['parent']): string | null
@@ -138,7 +138,7 @@ export function headers(reserved: ReadonlySet<string>) {
         seen.add(lower)
         if (typeof carried !== 'string' || !credentialName.test(lower)) continue
         secret(carried)
-        // What follows its scheme: `Bearer …`.
+        // The text behind its scheme: `Bearer …`.
         secret(carried.split(' ').at(-1) as string)
       }
     },

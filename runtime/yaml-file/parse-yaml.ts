@@ -59,7 +59,7 @@ function readValues(text: string, places: Map<string, Place>, faults: Fault[]): 
     return undefined
   }
   const lines = new LineCounter()
-  // Comparing each key with all others takes hours for a long map: `entriesOf` finds what is there twice.
+  // Comparing each key with all others takes hours for a long map: `entriesOf` finds repeated keys.
   const document = parseDocument(text, {
     lineCounter: lines,
     prettyErrors: false,

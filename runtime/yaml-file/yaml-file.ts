@@ -31,7 +31,7 @@ const parseHeapMbMax = 256
 const checkEveryMs = 700
 const settledAfterMs = 200
 
-/** What is known of every file's values. */
+/** The part that the values of every file have. */
 export interface FileValues {
   /** Changes when the file's content did. */
   readonly version: string
@@ -136,7 +136,10 @@ function watchFile<T extends FileValues>(
       log.info({ path, ...kind.describe(next), version: next.version }, `${kind.logName}-taken-up`)
     } catch (error) {
       refused = error instanceof AppError ? error.message : 'It cannot be read.'
-      log.error({ path, faults: refused.split('\n') }, `${kind.logName}-refused: the old ones stay in force`)
+      log.error(
+        { path, faults: refused.split('\n'), hint: 'the old ones stay in force' },
+        `${kind.logName}-refused`,
+      )
       return
     }
     for (const listener of listeners) listener(current)

@@ -52,7 +52,7 @@ type AccessContext = Pick<
 >
 
 interface AccessOptions {
-  /** Of the service: the beginning of its metrics' names. */
+  /** Name of the service: its metrics begin with it. */
   name: string
   /** False: operations here take nothing of the agents' daily quota; burst and concurrency are shared with all. */
   daily?: boolean
@@ -63,7 +63,7 @@ export async function openAccess(context: AccessContext, options: AccessOptions)
   const { engines, log } = context
   const { relational } = engines
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     return {

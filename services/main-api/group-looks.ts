@@ -12,7 +12,7 @@ import type { LagSample } from './lag-history.ts'
 const windowMs = 120_000
 /** Between two samples of it, and the least that a rate needs. */
 const sampleMs = 4_000
-/** What waits longest is read from the log: an answer waits for it this long. */
+/** The oldest pending record is read from the log: an answer waits for it this long. */
 const oldestWithinMs = 500
 
 /** Times in seconds, rates in records a second; null: not known (yet), or there is nothing to say. */
@@ -76,7 +76,7 @@ export function createGroupLooks({ readOldest, samplesOf, now = Date.now }: Grou
     const read = readOldest(group)
       .then(
         (found) => void oldest.set(group.group_id, found),
-        // The log is away: what was known before serves, and the next look tries again.
+        // The log is away: the last figures serve, and the next look tries again.
         () => {},
       )
       .finally(() => reading.delete(group.group_id))

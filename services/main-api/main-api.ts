@@ -32,7 +32,7 @@ export interface MainApi extends Closeable {
   limiter: Limiter
   streams: CallerStreams
   observed: Observed
-  /** Of hub.records. */
+  /** Follows hub.records. */
   feed: Feed
   runs: RunsFollowed
   readTurns: ReadTurns
@@ -54,7 +54,7 @@ export async function openMainApi(
   const { engines, publisher, codec, env, log } = context
   const { relational, eventLog } = engines
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     const identity = scope.add('identity provider', await openProvider(context, port))

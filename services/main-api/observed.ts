@@ -16,7 +16,7 @@ import { type LagHistory, openLagHistory } from './lag-history.ts'
 
 const stateKeptMs = 1_000
 const lagKeptMs = 1_000
-/** Reading what waits for each target takes longer than the rest. */
+/** Reading the backlog of each target takes longer than the rest. */
 const targetsKeptMs = 2_000
 const targetsTimeoutMs = 30_000
 /** Whoever asks does not wait for it. */
@@ -28,14 +28,14 @@ export interface Observed extends Closeable {
   lag: Cached<LookedLag>
   lagHistory: LagHistory
   targets: Cached<TargetsResult>
-  /** Of webhooks, the last hour. */
+  /** Webhook attempts of the last hour. */
   attemptBars(): Promise<ReturnType<LastAttempts['bars']>>
 }
 
 export function openObserved(platform: OperatedPlatform): Observed {
   const { engines, locations, log } = platform
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
   const groupLags = scope.add('lags of groups', openGroupLags({ ...parts, log }))

@@ -8,7 +8,7 @@ import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import type { MainApiContext } from './context.ts'
 
-/** What waits for something, for example a courier, answers by then. */
+/** An operation that waits for a courier, for example, answers by then. */
 const timeoutMs = 60_000
 
 /**

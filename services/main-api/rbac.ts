@@ -46,7 +46,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/dispatches/:goalId': 'viewer',
   'GET /api/v1/dispatches/:goalId/events': 'viewer',
   'POST /api/v1/dispatches/:goalId/cancel': 'member',
-  // Of most topics for admins alone: the route says which.
+  // Most topics are for admins alone: the route decides.
   'GET /api/v1/log/topics/:topic/records': 'viewer',
   'GET /api/v1/log/topics/:topic/tail': 'admin',
   'GET /api/v1/log/groups': 'viewer',

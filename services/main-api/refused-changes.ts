@@ -27,7 +27,7 @@ interface Open extends RefusedChange {
   count: number
 }
 
-/** The first is written at once; what follows within a minute is one line at its end, and at the close. */
+/** The first is written at once; further ones within a minute are one line at its end, or at the close. */
 export function openRefusedChanges(
   { relational, log }: { relational: Relational; log: Logger },
   everyMs = perMs,

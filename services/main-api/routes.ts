@@ -115,7 +115,7 @@ export async function registerMainApi(
   return main
 }
 
-/** Of the interface, once it listens. Asked for each token, so it is kept. */
+/** Port of the interface, once it listens; cached, since every token needs it. */
 function portOf(app: FastifyInstance): () => number | undefined {
   let port: number | undefined
   return () => {

@@ -149,6 +149,6 @@ test('all of it is killed and started again: searches and writes go on by themse
   const found = await search(0, { filter_sql: `id LIKE 'later-%'`, limit: 100 })
   expect(found.json.results).toHaveLength(10)
   await eventually('health is well', async () => (await health()).status === 200, 60_000)
-  const parked = gateway.lines.filter((line) => line.includes('record parked'))
+  const parked = gateway.lines.filter((line) => line.includes('consumer.record-parked'))
   expect(parked).toEqual([])
 }, 300_000)

@@ -40,7 +40,7 @@ describe('an index writer whose engine hangs', () => {
     await harness.add(0, entries(100))
     await log.members[0]!.gain([0])
     await eventually('it was tried more often than a record may fail', () => state.attempts.length > 5)
-    expect(harness.lines.some((line) => line.msg === 'engine is away: the group waits')).toBe(true)
+    expect(harness.lines.some((line) => line.msg === 'consumer.engine-away')).toBe(true)
     state.hangs = false
     await eventually('all are committed', () => isCommitted(log, 100))
     expect(new Set(state.attempts)).toEqual(new Set([1]))

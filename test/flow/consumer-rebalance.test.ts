@@ -295,7 +295,7 @@ describe('a gained partition', () => {
     await log.members[0]!.gain([0])
     await eventually('it is committed', () => isCommitted(log, 5))
     expect(seen).toEqual([3, 4])
-    expect(harness.lines.some((line) => String(line.msg).includes('unknown format'))).toBe(true)
+    expect(harness.lines.some((line) => line.msg === 'consumer.unknown-metadata')).toBe(true)
   })
 
   test('reads at most 65,536 records back for their event ids, and handles none of them', async () => {

@@ -80,7 +80,7 @@ export function describeCouriers(
       const before = sinks[0]!.received.length
       for (let n = 60; n < 70; n++) await world.fire(nameOf(n), many(3))
       await eventually('all arrived', () => sinks[0]!.received.length === before + 30, patienceMs)
-      const stopped = world.lines.filter((line) => String(line.msg).startsWith('partition stopped'))
+      const stopped = world.lines.filter((line) => line.msg === 'consumer.partition-stopped')
       expect(stopped).toEqual([])
       await world.restart()
       await world.fire(nameOf(69), many(1))

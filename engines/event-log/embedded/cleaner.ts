@@ -53,7 +53,7 @@ export function createCleaner(
   }
 }
 
-/** Removes what is below the start, slice by slice. */
+/** Removes records below the start, slice by slice. */
 async function purge(writer: Writer, table: Table): Promise<void> {
   while (writer.tables.get(table.id) === table && table.records.purge(table.start)) await setImmediate()
 }
@@ -78,7 +78,7 @@ interface Candidate {
   o: number
   ts: number
   key: Uint8Array | null
-  /** Of the value; null for a tombstone. */
+  /** Size of the value; null for a tombstone. */
   bytes: number | null
 }
 

@@ -1,6 +1,6 @@
 /**
  * The log's own time, for the times of records and for what expires. It follows the wall clock, but never steps back,
- * and a jump ahead counts only once it has lasted: a clock that is wrong for a while must not expire what is kept.
+ * and a jump ahead counts only once it has lasted: a clock that is wrong for a while must not expire records.
  */
 
 /** The wall clock may move ahead by this much at once and is believed. */

@@ -27,7 +27,7 @@ const metadataBytesMax = 4_096
 /** A commit that is not durable by then answers `again`. */
 const commitTimeoutMs = deadlines.engine.logCommitMs
 const callTimeoutMs = deadlines.engine.logAdminMs
-/** Between two tries to start what was gained, while the file takes no writes. */
+/** Between two tries to start gained partitions, while the file takes no writes. */
 const startAgain = { baseMs: 100, maxMs: 2_000 }
 
 /** What all members share. */

@@ -146,7 +146,7 @@ const pagesPerStep = 512
 
 export type LogSnapshot = ReturnType<typeof openLogSnapshot>
 
-/** Holds what was committed before the call. Neither writers nor readers of the log wait for it. */
+/** Holds all commits before the call. Neither writers nor readers of the log wait for it. */
 export function openLogSnapshot(directory: string) {
   const db = openForReading(logPath(directory))
   try {
@@ -166,7 +166,7 @@ export function openLogSnapshot(directory: string) {
         progress: ({ totalPages, remainingPages }) => onProgress(totalPages - remainingPages, totalPages),
       })
     },
-    /** Until then the write-ahead log keeps what comes after the instant. */
+    /** Until then the write-ahead log keeps later writes. */
     close(): void {
       db.exec('rollback')
       db.close()

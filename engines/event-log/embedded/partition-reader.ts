@@ -42,10 +42,10 @@ export function createPartitionReader(options: ReaderOptions) {
   let waiting: Block | null = null
   let reading = false
   let delivering = false
-  /** Rises with each seek: what was read for an older position is dropped. */
+  /** Rises with each seek: reads for an older position are dropped. */
   let epoch = 0
 
-  /** Delivers what waits and reads on; called whenever something may have changed. */
+  /** Delivers pending records and reads on; called whenever something may have changed. */
   function pump(): void {
     if (delivering) return
     while (!stopped && !paused && position !== null) {
@@ -94,7 +94,7 @@ export function createPartitionReader(options: ReaderOptions) {
     if (from < fetched.start) outside(from)
     else waiting = blockOf(fetched, end, state.partition)
   }
-  /** Only what is about to be delivered stops the reader: a block before it comes first. */
+  /** Only the next block to deliver stops the reader: a block before it comes first. */
   function outside(from: number): void {
     if (position !== from || stopped) return
     halt()

@@ -18,7 +18,7 @@ const select = db.prepare('select start, kind from partitions where id = ?')
 const selectWeighed = db.prepare('select start, kind, compacted_to, clean_rows from partitions where id = ?')
 const readers = new Map<number, FetchRecords>()
 
-/** Of either end of a partition, when it is weighed. */
+/** Records weighed at each end of a partition to estimate its size. */
 const sampleRecords = 200
 const sampleBytes = 65_536
 
@@ -77,7 +77,7 @@ const handlers = {
   fetch,
   weigh,
   ping: () => db.prepare('select 1').get() !== undefined,
-  /** Copies what is committed from the WAL into the file while the writer goes on. */
+  /** Copies commits from the WAL into the file while the writer goes on. */
   checkpoint(): void {
     db.exec('pragma wal_checkpoint(passive)')
   },

@@ -11,7 +11,7 @@ import type { NewRecord, StoredRecord } from '../port.ts'
  */
 export const fields = 5
 export const fieldBytes = 8 * fields
-/** Of a record, each with a length. */
+/** A record has this many parts, each with a length. */
 export const partsOfRecord = 3
 
 /** A record whose headers are already text (JSON, empty for none). */

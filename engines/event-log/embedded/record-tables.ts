@@ -34,7 +34,7 @@ export interface RecordTable {
   insert(cursor: BlockCursor, count: number, first: number): void
   /** The first offset from `start` on whose record is not older than `cutoff` (ms since 1970); the end when all are. */
   findUnexpired(start: number, cutoff: number): Promise<number>
-  /** Removes a slice of what is wholly below `start`, in one transaction; false when nothing is. */
+  /** Removes a slice of blocks wholly below `start`, in one transaction; false when there are none. */
   purge(start: number): boolean
 }
 
@@ -193,7 +193,7 @@ function readBatches(db: DatabaseSync, name: string): FetchRecords {
       let batch = cutBatch(whole, position, recordsPerFetchMax - records, bytesMax - bytes)
       if (batch.records === 0) {
         if (records > 0) break
-        // A record larger than what was asked for.
+        // A record larger than the requested size.
         batch = cutBatch(whole, position, 1, Number.POSITIVE_INFINITY)
       }
       batches.push(batch)

@@ -57,7 +57,7 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
       try {
         return closed ? { gone: true } : await parts.fetch(id, from, bytesMax)
       } finally {
-        // What came is given at once, unless there was nothing, or the reader has gone elsewhere.
+        // Records are given out at once, unless there are none, or the reader has moved.
         setImmediate(() => {
           if (fetched === null) leave()
         })

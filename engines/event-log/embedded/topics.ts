@@ -12,7 +12,7 @@ import type { ReaderHandlers } from './reader-thread.ts'
 import type { PartitionSnapshot, PositionRow, TopicSnapshot } from './writer.ts'
 import type { WriterHandlers } from './writer-thread.ts'
 
-/** One partition. `start` and `end` are what is durable; its readers are notified of every change. */
+/** One partition. `start` and `end` bound the durable records; its readers are notified of every change. */
 export interface PartitionState {
   readonly id: number
   readonly topic: Topic

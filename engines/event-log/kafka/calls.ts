@@ -11,7 +11,7 @@ export interface RepeatedCalls {
    * are over, then AppError `log_unavailable`.
    */
   ask<T>(work: () => Promise<T>, timeoutMs?: number): Promise<T>
-  /** What is asked from now on fails, and nothing is tried again. */
+  /** Calls from now on fail, and nothing is retried. */
   close(): void
 }
 

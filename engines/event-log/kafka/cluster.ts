@@ -52,7 +52,7 @@ export interface KnownPartition {
   partition: number
   /** A broker's node id; -1 while there is none. */
   leader: number
-  /** Of the partition's topic: another one when a topic was deleted and made again under its name. */
+  /** Id of the partition's topic: it changes when a topic is deleted and created again under its name. */
   topicId: string
   replicas: number
   inSync: number

@@ -53,7 +53,7 @@ export function openConsumer(
     try {
       await endWork(listener, partitions)
     } catch (error) {
-      log.warn({ group, topic, error: describeError(error) }, 'partitions go to another member as they are')
+      log.warn({ group, topic, error: describeError(error) }, 'consumer.hand-over-failed')
     }
     lose(owned.release(partitions))
   }
@@ -70,7 +70,7 @@ export function openConsumer(
       try {
         return await prepare(still)
       } catch (error) {
-        log.warn({ group, topic, error: describeError(error) }, 'taking over partitions: trying again')
+        log.warn({ group, topic, error: describeError(error) }, 'consumer.take-over-failing')
         await sleep(backoffMs(failures, retryPause), stop.signal)
       }
     }
@@ -163,7 +163,7 @@ export function createOwnedPartitions() {
     },
     /** Forgets these; returns those that were owned. */
     release: (partitions: number[]): number[] => partitions.filter((partition) => byNumber.delete(partition)),
-    /** Forgets everything; returns what was owned. */
+    /** Forgets everything; returns the partitions that were owned. */
     clear(): number[] {
       const lost = [...byNumber.keys()]
       byNumber.clear()

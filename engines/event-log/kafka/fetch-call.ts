@@ -43,7 +43,7 @@ export function isEmpty(part: FetchedPartition | undefined): boolean {
   return part?.errorCode === 0 && !isDiverging(part) && (part.records?.length ?? 0) === 0
 }
 
-/** What is asked of one topic. */
+/** The part of a request for one topic. */
 export interface FetchedTopic {
   topicId: string
   /** From where each partition is read. */
@@ -206,7 +206,7 @@ class FetchedRecord implements StoredRecord {
     this.#raw = headers
   }
 
-  /** Of a header that occurs several times the last one counts. */
+  /** The last one wins where a header occurs several times. */
   get headers(): Record<string, string> {
     if (this.#headers === undefined) {
       const texts: Record<string, string> = {}

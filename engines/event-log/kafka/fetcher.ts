@@ -94,7 +94,7 @@ export class Fetcher implements Closeable, QuietSource {
     this.#lanes = Array.from({ length: lanesMax }, () => cluster.connections(requestTimeoutMs))
   }
 
-  /** What is readable has changed: it is fetched at once. */
+  /** The wanted partitions changed: they are fetched at once. */
   wake(): void {
     if (this.#waking || this.#closed) return
     this.#waking = true
@@ -204,7 +204,7 @@ export class Fetcher implements Closeable, QuietSource {
   /** Both connections are busy: when they only wait, the older request is given up and its partitions are asked for again. */
   #relieve(node: number): void {
     if (this.#relief.has(node)) return
-    // A process that was busy first reads what has arrived.
+    // A process that was busy first reads arrived answers.
     const timer = setTimeout(() => setImmediate(() => this.#makeRoom(node)), reliefMs)
     this.#relief.set(node, timer)
   }
@@ -291,7 +291,7 @@ export class Fetcher implements Closeable, QuietSource {
     } else if (readings.length > 1) {
       for (const reading of readings) this.#suspects.add(reading)
     } else {
-      this.#log.error(details, 'the records of a partition cannot be read: it waits, the others go on')
+      this.#log.error(details, 'topics.partition-unreadable')
       this.#hold(readings, unreadablePauseMs)
     }
   }

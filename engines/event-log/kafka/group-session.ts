@@ -29,12 +29,12 @@ export interface Joined {
   generation: number
   memberId: string
   partitions: number[]
-  /** What is on its way to another member has no owner in this generation: the group shares out once more. */
+  /** A partition that moves has no owner in this generation: the group assigns once more. */
   again: boolean
 }
 
 interface SessionListener {
-  /** What is owned now, for the next assignment. */
+  /** Partitions owned now, for the next assignment. */
   claim(): Omit<Claim, 'memberId'>
   /** The coordinator has answered with an assignment. Resolves when what it takes away is handed over. */
   assigned(joined: Joined): Promise<void>
@@ -273,7 +273,7 @@ export class GroupSession implements Closeable {
       await withTimeout(this.#leave(), leaveTimeoutMs, () => new Error('leaving takes too long'))
     } catch (error) {
       const details = { group: this.#options.group, error: describeError(error) }
-      this.#log.info(details, 'the member could not leave the group: its session runs out')
+      this.#log.info(details, 'consumer.not-left')
     }
     await Promise.all([this.#heartbeats.close(), this.#calls.close()])
   }

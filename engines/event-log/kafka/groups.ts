@@ -155,7 +155,7 @@ export function createGroups({ ask }: RepeatedCalls, cluster: Cluster, ranges: L
   }
 }
 
-/** Of each group, in their order, those of its partitions that have one. Rejects when one of the groups is refused. */
+/** Positions by group, in their order; partitions without one are absent. Rejects when one of the groups is refused. */
 export async function fetchPositions(
   to: Connection,
   asked: readonly GroupPartitions[],

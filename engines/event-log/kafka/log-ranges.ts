@@ -80,7 +80,7 @@ export function createLogRanges(cluster: Cluster) {
     )
   }
   /**
-   * Of all partitions, or of some; in order. Throws when a leader does not answer, or is not known yet, and AppError
+   * Ranges of all partitions or of the given ones, in order. Throws when a leader does not answer, or is not known yet, and AppError
    * `not_found` where the topic does not exist.
    */
   async function ranges(topic: string, partitions?: number[]): Promise<PartitionRange[]> {

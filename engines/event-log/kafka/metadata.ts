@@ -12,7 +12,7 @@ export interface Kept<V> {
   get(name: string): Promise<V | null>
   /** Asks, whatever is known. */
   now(name: string): Promise<V | null>
-  /** It may have changed: asks, while `get` goes on with what is known. */
+  /** It may have changed: asks, while `get` goes on with the kept answer. */
   refresh(name: string): void
   /** It has changed, or a call that relied on it failed: the next `get` asks. */
   forget(name: string): void
@@ -54,7 +54,7 @@ export function createKept<V>(ask: (names: string[]) => Promise<Map<string, V>>)
     }
     return asking.get(name)!
   }
-  /** One broker that does not know what was there a short while ago is no proof that it is gone. */
+  /** One broker's "unknown" shortly after a sighting is no proof that the thing is gone. */
   function take(name: string, value: V | undefined, askedAt: number): V | null {
     if (value !== undefined) {
       kept.set(name, { value, askedAt, forgotten: false, wanted: false })

@@ -181,7 +181,7 @@ export function measure(records: NewRecord[]): { bytes: number; largest: number 
 
 function createDelivery({ topic, partition, writer, facts }: DeliveryParts): Delivery {
   async function deliver(batch: Append[], { batchBytesMax }: TopicFacts): Promise<void> {
-    // A fence may be under way: what is appended now takes its part.
+    // A fence may be in flight: an append now does its work.
     writer.giveUp()
     const records = batch.length === 1 ? batch[0]!.records : batch.flatMap((append) => append.records)
     const bytes = batch.reduce((sum, append) => sum + append.bytes, batchHeaderBytes)

@@ -90,7 +90,7 @@ export function createPartitionWriter({ topic, partition, sender, identities }: 
         throw error
       }
     },
-    /** The batch is not tried any more. Nothing of it, however late, is appended behind what is appended next. */
+    /** Abandons the batch. None of its records, however late, is appended behind the next append. */
     giveUp(): void {
       if (doubtful) past = identity
       settle()

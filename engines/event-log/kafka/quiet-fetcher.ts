@@ -12,7 +12,7 @@ import { type FetchAnswer, type FetchedTopic, fetchPartitions, type Reading } fr
 export interface QuietSource {
   /** What of it is quiet and led by the broker now. */
   quietAt(node: number): FetchedTopic
-  /** What was read from where; `answer` is null where the request failed. */
+  /** The answer by position; null where the request failed. */
   answered(from: ReadonlyMap<Reading, number>, answer: FetchAnswer | null): void
 }
 

@@ -45,7 +45,7 @@ export function openReader(
         if (holds(reading) && reading.position === from) void check(reading, from)
       },
       replaced() {
-        log.warn({ topic }, 'the topic was deleted and made again')
+        log.warn({ topic }, 'topics.recreated')
         for (const reading of readings.values()) {
           if (reading.position !== null) void check(reading, reading.position, { replaced: true })
         }
@@ -54,7 +54,7 @@ export function openReader(
     log,
   )
 
-  /** What comes for another position than the present one, or meanwhile paused, is fetched again when it is wanted. */
+  /** Records of a former position, or of a paused partition, are fetched again when they are wanted. */
   function fetched(reading: Reading, from: number, answer: FetchedPartition): void {
     if (!holds(reading) || reading.position !== from || reading.paused) return
     if (isDiverging(answer)) return void check(reading, from, { missingTo: from + 1 })
@@ -93,7 +93,7 @@ export function openReader(
         else startAt(reading, position)
         return
       } catch (error) {
-        log.warn({ topic, error: describeError(error) }, 'asking where a log begins and ends: trying again')
+        log.warn({ topic, error: describeError(error) }, 'topics.range-failing')
         await sleep(backoffMs(failures, retryPause), stop.signal)
       }
     }

@@ -68,7 +68,7 @@ export function createSender(
   topics: Pick<Cluster['topics'], 'get' | 'refresh'>,
   client: Pick<ProduceClient, 'produce'>,
 ) {
-  /** By broker, id and epoch: what goes out at the end of this turn of the event loop. */
+  /** Batches by broker, id and epoch that go out at the end of this turn of the event loop. */
   const gathered = new Map<string, Waiting[]>()
 
   async function leaderOf({ topic, partition }: Send): Promise<number> {
@@ -139,7 +139,7 @@ function requestsOf(group: Waiting[]): Waiting[][] {
   return requests
 }
 
-/** Under it the broker refuses what is late: an id, and an epoch of that id. */
+/** The broker refuses late batches by it: an id, and an epoch of that id. */
 export interface ProducerIdentity {
   id: bigint
   epoch: number

@@ -49,7 +49,7 @@ export function openTail(options: TailOptions, parts: ReaderParts): Tail {
         stepped()
       },
       misplaced(partition, problem) {
-        // What has expired is gone for everybody; a topic that was emptied or made again is read from its beginning.
+        // Expired records are gone for everybody; a topic that was emptied or made again is read from its beginning.
         options.misplaced?.(partition, problem)
         startAt(partition, problem.start)
         stepped()
@@ -75,7 +75,7 @@ export function openTail(options: TailOptions, parts: ReaderParts): Tail {
     step.resolve()
     step = Promise.withResolvers()
   }
-  /** The first time it begins to read; later it begins to read what was added. */
+  /** The first time it begins to read; later it begins to read added partitions. */
   async function ask(): Promise<Ends> {
     const askedAt = performance.now()
     if (!first) {
@@ -158,7 +158,7 @@ function createInterest() {
   }
 }
 
-/** What is not being read at all, as while its position is looked for, is not taken. */
+/** Records of a partition that is not being read, as while its position is looked up, are not taken. */
 function areTaken(ends: Ends['ends'], now: ReadonlyMap<number, number>): boolean {
   return ends.every(({ partition, end }) => (now.get(partition) ?? -1) >= end)
 }

@@ -219,7 +219,7 @@ async function sizesOf(
   return sizes
 }
 
-/** What is asked for a new topic, as the protocol has it. */
+/** A new topic, in the form of the protocol. */
 export function newTopic(spec: TopicSpec, brokers: number) {
   const replicas = Math.max(1, Math.min(replicasMax, brokers))
   const settings: Record<string, string | number> = {

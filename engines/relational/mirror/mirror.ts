@@ -25,7 +25,7 @@ interface MirrorDriver {
   log: Logger
   /** Opens the engine; called once, and again after it failed. */
   open(): Promise<OpenedMirror>
-  /** What is there before `open`; absent where the engine runs anyway. */
+  /** Prepares the engine before `open`; absent where it runs anyway. */
   resting?(): 'closed' | 'absent'
   /** Called once the tables are ready. */
   prepared?(): void
@@ -168,7 +168,7 @@ async function tablesOf(tx: SqlTransaction, generation: number): Promise<Tables>
   return row.live ? liveTables : buildingTables(generation)
 }
 
-/** Of the connection alone, never written to the server's log, and empty after each transaction. */
+/** A table of the connection alone: never written to the server's log, and empty after each transaction. */
 const createStage = `
   create temp table mirror_batch (
     collection text, id text, embedding vector(1536),

@@ -73,7 +73,7 @@ export function openGenerations(
       if (!found) throw new AppError('collection_not_found', `There is no collection "${name}".`)
       return found
     },
-    /** Of one generation, or of all. */
+    /** Collections of one generation, or of all. */
     all: (generation?: number): PointCollection[] =>
       [...open]
         .filter(([each]) => generation === undefined || each === generation)

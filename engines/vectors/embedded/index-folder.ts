@@ -78,7 +78,7 @@ export interface IndexFolder {
   close(indexes: CleanIndexes['indexes']): void
 }
 
-/** Indexes in memory: nothing to reopen. What the other driver left would miss what is written now: its marker goes. */
+/** Indexes in memory: nothing to reopen. The other driver's files would miss writes from now on: their marker goes. */
 export function openRamFolder(directory: string, dimension: number): IndexFolder {
   takeCleanMarker(indexRoot(directory))
   const words = openWordsFile(':memory:')
@@ -117,7 +117,7 @@ export function openDiskFolder(
     return `${name}-${stamp}-${made++}`
   }
   function keep(folder: string, index: NeighbourIndex): OpenIndex {
-    // Large files take their time to go; what is left of them at an end goes at the next start.
+    // Removing large files takes time; the rest is removed at the next start.
     const discard = () => void rm(join(root, folder), { recursive: true, force: true }).catch(() => {})
     return { index, folder, discard }
   }

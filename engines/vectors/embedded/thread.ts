@@ -137,7 +137,7 @@ const handlers = {
     const { generations, queue } = await engine()
     await queue.add(generations.collection(name, generation).target, unpackWrites(writes))
   },
-  /** Of the live generation, little by little, so that no call waits for a large table. */
+  /** Clears the live generation's deletions in small steps, so that no call waits for a large table. */
   async forgetDeletions(before: number): Promise<void> {
     const { generations, queue } = await engine()
     for (const each of generations.all(generations.live())) {

@@ -71,7 +71,7 @@ export function createWriteQueue(file: PointsFile) {
       lastWrite = performance.now()
       if (lastWrite - lastSearch < searchesKeepComingMs) await sleep((lastWrite - begunMs) * restPerSlice)
     }
-    // In the same tick as the look at the empty queue: what is added from now on starts a new pump.
+    // In the same tick as the look at the empty queue: an item added from now on starts a new pump.
     pumping = false
   }
   return {

@@ -14,7 +14,7 @@ export type Zvec = typeof import('@zvec/zvec')
 
 export interface ZvecIndex extends NeighbourIndex {
   /**
-   * Moves what is scanned into the graph. Only for a process of its own: it takes long, cannot be stopped, and a
+   * Moves scanned points into the graph. Only for a process of its own: it takes long, cannot be stopped, and a
    * process or thread that ends meanwhile aborts.
    */
   optimize(): Promise<void>
@@ -47,7 +47,7 @@ export async function loadZvec(name: string): Promise<{ zvec?: Zvec; cause?: unk
   }
 }
 
-/** Its log goes to the console by default; what goes wrong reaches us as exceptions. Only the first call counts. */
+/** Its log goes to the console by default; faults reach us as exceptions. Only the first call counts. */
 function quieten(zvec: Zvec): void {
   try {
     zvec.ZVecInitialize({ logLevel: zvec.ZVecLogLevel.FATAL })

@@ -70,7 +70,7 @@ export function createGenerations(
   }
   return {
     live,
-    /** Makes what is missing: collections, their indexes, aliases. Safe from several processes at once. */
+    /** Creates missing collections, indexes and aliases. Safe from several processes at once. */
     async prepare(): Promise<void> {
       const found = await aliased()
       const generation = found.size === 0 ? 1 : Math.max(...found.values())

@@ -22,7 +22,7 @@ type StoredPayload = { id: string; epoch: number; offset: number } & (
 )
 
 /**
- * What is left of a deleted point: its position, so that no older write brings it back. It has a vector, because Qdrant
+ * The remains of a deleted point: its position, so that no older write brings it back. It has a vector, because Qdrant
  * keeps the former one of a point that is written without; its direction means nothing, as no read sees the point.
  */
 type Deletion = {
@@ -134,7 +134,7 @@ export function payloadFields(withPayload: boolean | undefined): string[] {
 }
 
 const pointsPerBatch = 250
-/** Qdrant takes 32 MiB; what follows is an upper estimate of a point's JSON. */
+/** Qdrant takes 32 MiB; below is an upper estimate of a point's JSON. */
 const bytesPerBatch = 24 * 2 ** 20
 const bytesPerNumber = 24
 const bytesPerToken = 20

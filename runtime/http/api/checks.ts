@@ -4,7 +4,7 @@ import type { RouteOptions } from 'fastify'
 import { unknownCases } from './facts.ts'
 import { asShown } from './shown-as.ts'
 
-/** False for the automatic HEAD of a GET, and for what is hidden: probes, the description itself. */
+/** False for the automatic HEAD of a GET, and for hidden routes: probes, the description itself. */
 export function isDescribed({ method, schema }: RouteOptions): boolean {
   return method !== 'HEAD' && !schema?.hide
 }

@@ -8,7 +8,7 @@ import { type Answer, type Document, liftTitled, type Operation, operationsOf } 
 import { type Credential, headersOf, problemsOf, serverMark } from './facts.ts'
 import { curlOf, sampleOf } from './samples.ts'
 
-/** Of every answer. */
+/** Every answer has these. */
 const commonHeaders = {
   'X-Request-Id':
     'Id of the request: the caller’s X-Request-Id (1 to 128 visible ASCII characters), or one made here.',

@@ -40,7 +40,7 @@ declare module 'fastify' {
     sample?: string | ((prefix: string) => string)
     /** Kept by `describeScope`. */
     scopes?: readonly ScopeFacts[]
-    /** Of the innermost scope that asks for one. */
+    /** Credential of the innermost scope that asks for one. */
     credential?: Credential
   }
 }

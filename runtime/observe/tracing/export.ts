@@ -59,7 +59,7 @@ export class CountingExporter implements SpanExporter {
   }
 }
 
-/** In front of the SDK's queue, which drops silently: drops by itself what has no place there, and counts it. */
+/** In front of the SDK's queue, which drops silently: drops spans that have no place there by itself, and counts them. */
 export class QueueLimit implements SpanProcessor {
   #given = 0
   readonly #queue: SpanProcessor

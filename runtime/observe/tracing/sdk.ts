@@ -33,7 +33,7 @@ import type { OpenSpan, SpanAttributes, SpanKind, SpanOptions, Tracing } from '.
 
 /** Spans of one request to the receiver. */
 const batchMax = 512
-/** Of one span. */
+/** Most links of one span. */
 const linksMax = 64
 
 interface SdkParts {
@@ -53,7 +53,7 @@ export function openSdk({ options, serviceName, instanceId, log, metrics }: SdkP
       url: options.url,
       headers: options.headers,
       timeoutMillis: options.timeoutMs,
-      // At the end all that waits is sent at once, behind what is on its way.
+      // At the end all pending spans are sent at once, behind those in flight.
       concurrencyLimit: Math.ceil(queueMax / batchMax) + 1,
     }),
     { counts, log },
@@ -94,7 +94,7 @@ class SdkTracing implements Tracing {
   readonly #provider: TracerProvider
   readonly #tracer: Tracer
   readonly #log: Logger
-  /** Of this object alone: several platforms of one process do not see each other's. */
+  /** Kept per object: several platforms of one process do not see each other's spans. */
   readonly #running = new AsyncLocalStorage<readonly OpenSpan[]>()
 
   constructor(provider: TracerProvider, log: Logger) {
@@ -117,7 +117,7 @@ class SdkTracing implements Tracing {
   }
 
   beginChild(name: string, options: SpanOptions): OpenSpan | undefined {
-    // What was begun by a request may go on behind its end, and then for others: it is not the request's any more.
+    // Work begun by a request may go on behind its end, for others: it is not the request's any more.
     const [parent, ...others] = this.current().filter((span) => !span.ended)
     if (!parent) return undefined
     const links = others
@@ -134,7 +134,7 @@ class SdkTracing implements Tracing {
     return this.#running.run(spans, work)
   }
 
-  /** Sends what waits, within a time: a receiver that is away must not hold up a stop. */
+  /** Sends pending spans, within a time: a receiver that is away must not hold up a stop. */
   async close(): Promise<void> {
     const late = () => new Error('not all spans were sent in time')
     try {
@@ -228,7 +228,7 @@ class SdkSpan implements OpenSpan {
   }
 
   forget(): void {
-    // The SDK sends what has ended, and nothing else.
+    // The SDK sends ended spans only.
     this.ended = true
   }
 }

@@ -1,4 +1,4 @@
-/** The settings of tracing, by OpenTelemetry's own names, and what follows from them. */
+/** The settings of tracing, by OpenTelemetry's own names, and values derived from them. */
 
 import { Type } from 'typebox'
 import { type Environment, loadConfig, optionalText, optionalUrl } from '#lib/config.ts'

@@ -36,7 +36,7 @@ export interface OpenSpan {
 export interface Tracing extends Closeable {
   /** Begins a span below `traceparent`, which must be valid; without one it is the root of a new trace. */
   begin(name: string, options: SpanOptions & { traceparent?: string | undefined }): OpenSpan
-  /** The context of the span that runs in the same trace, else what is given. */
+  /** The context of the span that runs in the same trace, else the given one. */
   nearest(traceparent: string): string
   /** Begins a child of what runs; undefined where nothing that is traced runs. */
   beginChild(name: string, options: SpanOptions): OpenSpan | undefined

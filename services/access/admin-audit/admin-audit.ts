@@ -32,7 +32,7 @@ export interface AdminAction {
   after?: unknown
   requestId?: string
   outcome: AdminOutcome
-  /** The error code of what was refused or failed. */
+  /** Error code of a refused or failed action. */
   reason?: string
   /** Things that it changed, or tries that it sums up. Default 1. */
   count?: number
@@ -87,7 +87,7 @@ const pageMax = 1_000
 
 /**
  * Writes the row and its outbox record; resolves with its id. Call it in the transaction of the change, where the change
- * is a row: then both happen, or neither. Secrets are cut out of `before` and `after`, and what is too long is cut.
+ * is a row: then both happen, or neither. Secrets are cut out of `before` and `after`, and long values are cut.
  */
 export async function writeAdminAction(tx: SqlExecutor, action: AdminAction): Promise<string> {
   const id = action.id ?? uuidv7()

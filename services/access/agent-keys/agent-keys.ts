@@ -9,7 +9,7 @@ import { type Agent, changeAgent, showAgent, touchAgent } from '../agents/agents
 
 export const agentKeyPattern = /^svc_[0-9a-f]{64}$/
 const agentKeyIdPattern = /^ak_[0-9a-z]{26}$/
-/** Of one agent, those that are revoked aside. */
+/** Most keys of one agent that are not revoked. */
 const liveKeysMax = 100
 const listMax = 1_000
 
@@ -52,7 +52,7 @@ export async function issueAgentKey(
   const key = `svc_${randomBytes(32).toString('hex')}`
   const record = await relational.transaction(async (tx) => {
     const agent = await showAgent(tx, agentId)
-    // Of two that are issued at once the second waits, and counts the first.
+    // Serializes concurrent issues: the second waits, and counts the first.
     await tx.query('select 1 from platform.agents where uid = $1 for update', [agent.uid])
     await refuseTooMany(tx, agent)
     const { rows } = await tx.query<AgentKeyRecord>(

@@ -144,7 +144,7 @@ export function deleteAgent(
   return changeAgent(relational, agentId, 'deleted', change, { note })
 }
 
-/** Changes what is named and leaves the rest. Throws AppError `not_found` or `validation_failed`. */
+/** Changes the named settings and leaves the rest. Throws AppError `not_found` or `validation_failed`. */
 export async function updateAgent(
   relational: Relational,
   agentId: string,

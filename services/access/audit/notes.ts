@@ -90,7 +90,7 @@ function messageOf(
 
 interface AuditNote {
   id: string
-  /** What is embedded. */
+  /** The text that is embedded. */
   text: string
   payload: Payload
 }
@@ -150,7 +150,7 @@ export function auditNoteTime(id: string): number | null {
   return Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
 }
 
-/** Of a note of the hub, by its number there. */
+/** Point id of a note of the hub, by its number there. */
 export function hubNoteId(id: number): string {
   return `${hubNotePrefix}${id}`
 }

@@ -18,11 +18,11 @@ type OfAgent = Pick<Agent, 'uid' | 'name' | 'role' | 'access' | 'tier' | 'quota'
 
 export interface Caller extends OfAgent {
   kind: 'agent' | 'person'
-  /** Of a person: the uid, so that no log shows an e-mail address. */
+  /** The uid where the caller is a person, so that no log shows an e-mail address. */
   agentId: string
-  /** Of an agent with an ID token: the agent key that bought it. */
+  /** The agent key behind an agent's ID token. */
   agentKeyId?: string
-  /** Of a person who signed in with a session. */
+  /** Session of a person who signed in. */
   sessionId?: string
   /** When the ID token or gateway key runs out, in ms since 1970: open streams end then. */
   tokenExpiresAt?: number
@@ -58,9 +58,9 @@ export function callerOf(request: FastifyRequest): Caller {
 
 const rememberedMax = 100_000
 const lookupsMax = 256
-/** What is remembered is checked with the database this often, whatever the tails say. */
+/** Remembered callers are checked with the database this often, whatever the tails say. */
 const recheckMs = 60_000
-/** A check of what is remembered waits this long for the database; then it goes on for a while. */
+/** A check waits this long for the database; then the remembered caller serves for a while. */
 const recheckTimeoutMs = deadlines.request.keyMs
 const recheckAgainMs = 5_000
 /** Rounds of asking again because something changed while the database answered. */
@@ -79,19 +79,19 @@ interface FollowedCallersParts extends FollowParts {
   /** Asks the database; undefined when the credential is not valid. */
   ask(credential: string): Promise<Found | undefined>
   refused(credential: string): AppError
-  /** Called for each change, after what was remembered is dropped. */
+  /** Called for each change, after the remembered caller is dropped. */
   changed?(owner: string): void
   now?: () => number
 }
 
 interface Remembered extends Found {
-  /** Of `performance.now()`: a clock that is set back must not put the next check off. */
+  /** By `performance.now()`: setting the clock back must not delay the next check. */
   checkedAt: number
 }
 
 /**
- * What is remembered counts only while the tails are current; else, and every 60 s, the database is asked. While that is
- * away, what is remembered goes on as long as the tails are current.
+ * A remembered caller counts only while the tails are current; else, and every 60 s, the database is asked. While that is
+ * away, remembered callers serve as long as the tails are current.
  */
 export async function openFollowedCallers(parts: FollowedCallersParts) {
   const { now = Date.now } = parts
@@ -134,7 +134,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts) {
       const answer = await (brief ? withTimeout(asked, recheckTimeoutMs, databaseIsSlow) : asked)
       const found = answer && { ...answer, checkedAt: performance.now() }
       if (changes !== seen && round < roundsMax) continue
-      // What was read before a change must not be kept after it.
+      // A row read before a change must not be kept after it.
       if (found && changes === seen) remembered.set(credential, found)
       return found
     }

@@ -283,7 +283,7 @@ export function createHandshakeLimits(now: () => number = () => performance.now(
       addresses.count(client, calledAt)
       return {
         admitAgent(named) {
-          // What is no agent id counts together: nobody has that name.
+          // Invalid agent ids count together: nobody has such a name.
           const agent = typeof named === 'string' ? named.slice(0, namedLengthMax) : ''
           const pair = `${client} ${agent}`
           const nowMs = now()

@@ -40,7 +40,7 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
   const counts = () => limits.rate !== null || limits.day !== null
   /** Operations of the day that began here and are not reported yet. */
   const dayUnreported = () => day.used - day.reported
-  /** What is not kept leaves at once: it must not be used while the ask that gives it back is under way. */
+  /** Returned operations leave at once: they must not be used while the ask that returns them is in flight. */
   function giveUp(): void {
     operations.held = 0
     day.leased = day.used
@@ -104,7 +104,7 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
       day.until = sentAt + answer.dayLeftMs
       day.reported = answer.day === ask.day ? ask.dayUsed : 0
       day.others = answer.dayUsed - day.reported
-      // What was leased under limits of before is left: the next ask does not claim it.
+      // Operations leased under the old limits expire: the next ask does not claim them.
       if (ask.limits !== limits) return
       const lifeMs = limits.day === null ? leaseLifeMs : Math.min(leaseLifeMs, answer.dayLeftMs)
       operations.until = sentAt + lifeMs
@@ -128,7 +128,7 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
       began.length > 0,
     busy: () => running.size,
     lastUsedAt: () => lastUsedAt,
-    /** What is held runs out within `withinMs` unless it is renewed. */
+    /** The lease expires within `withinMs` unless it is renewed. */
     runsOut(nowMs: number, withinMs: number): boolean {
       const slotsToo = slots.held > 0 && slots.until - nowMs < withinMs + slotUseMs - leaseLifeMs
       return slotsToo || (operations.held > 0 && operations.until - nowMs < withinMs)

@@ -77,7 +77,7 @@ export interface LeaseAsk {
   limits: AgentLimits
   /** How many ms ago each operation began that was not reported before. */
   beganAgoMs: number[]
-  /** Operations that may still begin and are kept. What was held and is left out here is given back. */
+  /** Operations that may still begin and are kept; the rest of the lease is returned. */
   held: number
   /** At least this many further ones; 0: none. */
   wanted: number
@@ -99,7 +99,7 @@ export interface LeaseAnswer {
   day: string
   /** ms to the end of the UTC day. */
   dayLeftMs: number
-  /** As it is asked, with what was leased now. */
+  /** The ask with the newly leased operations. */
   dayLeased: number
   /** Operations of the day that began, as far as it was reported; what a dead gateway held counts as begun. */
   dayUsed: number
@@ -157,7 +157,7 @@ export function usedOn(row: LimitRow, atMs: number): number {
   return living.reduce((sum, holder) => sum - unusedOf(holder), row.leased)
 }
 
-/** Changes `row` and returns what was leased. Throws where a later ask of the instance was answered: nobody waits for this one. */
+/** Changes `row` and returns the new lease. Throws where a later ask of the instance was answered: nobody waits for this one. */
 export function leaseFrom(row: LimitRow, ask: LeaseAsk, atMs: number): LeaseAnswer {
   if (ask.seq <= (row.holders.get(ask.instance)?.seq ?? 0)) throw new Error('a later ask was answered')
   expire(row, ask.instance, atMs)
@@ -222,7 +222,7 @@ function report(row: LimitRow, ask: LeaseAsk, atMs: number): Holder {
   return holder
 }
 
-/** What is leased ahead of what is asked for. */
+/** Operations leased ahead of demand. */
 function chunkOf({ limits }: LeaseAsk): number {
   return limits.rate === null ? dayChunkMax : Math.max(1, Math.ceil(limits.rate * rateShare))
 }

@@ -1,6 +1,6 @@
 /**
  * The agents whose limits this gateway has leased: asks the shared rows for them, one ask of an agent at a time, and looks
- * at them some times a second: what is idle is given back, what is in use is renewed in time.
+ * at them some times a second: idle leases are returned, leases in use are renewed in time.
  */
 
 import { withTimeout } from '#lib/backoff.ts'
@@ -28,7 +28,7 @@ export interface LeasedAgent {
   uid: string
   lease: AgentLease
   asking: Promise<void> | undefined
-  /** Requests that wait for what is lacking. */
+  /** Requests that wait for a lease. */
   waiting: number
   /** A refusal by the shared row, and until when it is believed. */
   refused: { limit: Limit; until: number } | undefined
@@ -99,7 +99,7 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
     })
   }
 
-  /** What is known of an agent is worth nothing once it holds nothing and no refusal holds. */
+  /** An agent without a lease and without a standing refusal is dropped. */
   function forget(): void {
     const at = now()
     for (const agent of agents.values()) {
@@ -140,7 +140,7 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
       const at = now()
       if (!agent.asking && agent.refillAt <= at && agent.lease.isLow(at)) ask(agent).catch(() => {})
     },
-    /** Gives back what is held. */
+    /** Returns all leases. */
     async close(): Promise<void> {
       stopSweeping()
       clearInterval(forgetting)

@@ -1,7 +1,7 @@
 /**
  * Where the rows of the agents' limits are kept; the rule that changes them is lease-rule.ts. Gateways that share a
  * database read them there and write them back, by its clock. A process that has its database for itself keeps them in
- * memory, so that no request waits for the database; what is leased of the day is written down before it is granted, so
+ * memory, so that no request waits for the database; a lease of the day is written down before it is granted, so
  * that a restart knows it.
  */
 
@@ -41,7 +41,7 @@ export interface SharedLimits {
   lease(ask: LeaseAsk): Promise<LeaseAnswer>
   /** Operations of today that began, as far as the gateways reported. */
   usedToday(key: string): Promise<number>
-  /** Writes down exactly what is in use, after a limiter gave back what it held. */
+  /** Writes down exactly the usage, after a limiter returned its leases. */
   flush(): Promise<void>
   /** Deletes the rows that are long over. */
   sweep(): Promise<void>
@@ -87,7 +87,7 @@ interface Stored {
   row: LimitRow
   /** Null where there is no row yet. */
   version: string | null
-  /** What is written down as leased, and of which day. */
+  /** The lease that is written down, and its day. */
   day: string | null
   leased: number
   /** When it was read. */
@@ -104,7 +104,7 @@ interface StoredRow {
   at_ms: number
 }
 
-/** What is leased of the day outlives a crash of the server, the rest does not: either may be missing. */
+/** Leases of the day survive a crash of the server, the rest does not: either may be missing. */
 async function readRow(
   relational: Pick<Relational, 'query'>,
   key: string,

@@ -1,6 +1,6 @@
 /**
  * Decides whether one more operation of an agent may begin, on what this gateway has leased of the agent's limits, and makes
- * the routes of a scope count as operations of their caller, with the headers that say what is left. The shared row is asked in
+ * the routes of a scope count as operations of their caller, with headers for the rest of the limits. The shared row is asked in
  * the background, and while a request waits only when the lease is used up.
  */
 
@@ -28,7 +28,7 @@ export interface Operation {
   end(): void
 }
 
-/** What is left of an agent's limits, for headers. */
+/** The rest of an agent's limits, for headers. */
 export interface LimitStatus {
   limits: AgentLimits
   /** Operations of today that are left; null: no limit. */
@@ -229,7 +229,7 @@ function rateLimitPolicy({ day, rate, slots }: AgentLimits): string {
 }
 
 /**
- * The RateLimit field: what is left of the day, or where that does not count, how many more may run here at once; a
+ * The RateLimit field: the rest of the day, or where that does not count, how many more may run here at once; a
  * refusal names the limit that was met first.
  */
 function rateLimitHeader(

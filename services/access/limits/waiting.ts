@@ -19,7 +19,7 @@ const lateMs = 3_000
 const waitingMax = 50
 /** A refusal is believed for at least this time before the shared row is asked again. */
 const refusalMsMin = 50
-/** Of `too_many_concurrent`, which names an estimate. */
+/** Bounds of the estimate that `too_many_concurrent` names. */
 const concurrentWaitMs = { least: 50, most: 5_000 }
 
 interface WaitingParts<T> {
@@ -49,7 +49,7 @@ export async function beginAfterWaiting<T>(agent: LeasedAgent, parts: WaitingPar
   }
 }
 
-/** After an answer: waits a little when what is lacking may come back from elsewhere, else notes the refusal and throws it. */
+/** After an answer: waits a little when other gateways may return leases, else notes the refusal and throws it. */
 async function waitOrRefuse(agent: LeasedAgent, giveUpAt: number, now: () => number): Promise<void> {
   // An answer that was just written to its end frees its slot in this turn.
   if (!agent.lease.mayBegin(now())) await nextTurn()
@@ -71,7 +71,7 @@ async function waitOrRefuse(agent: LeasedAgent, giveUpAt: number, now: () => num
 function refusalOf({ refused, lease }: LeasedAgent, at: number): LimitRefusal {
   const { limit, until } = refused!
   if (limit !== 'concurrent') return new LimitRefusal(limit, Math.max(1, until - at))
-  // Nobody knows when an operation ends: what has run longest may run as long again.
+  // The end of an operation is unknown: the oldest may run as long again.
   const ranMs = at - (lease.oldest() ?? at)
   return new LimitRefusal(limit, Math.min(concurrentWaitMs.most, Math.max(concurrentWaitMs.least, ranMs)))
 }

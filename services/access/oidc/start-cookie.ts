@@ -9,7 +9,7 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { createSealedCookies, type SealedCookies, type SecretKey } from '../secrets/sealing.ts'
 import { type Secrets, sealingKey } from '../secrets/secrets.ts'
 
-/** Of the sign-in from its start to the session. */
+/** Longest sign-in, from its start to the session. */
 export const startTtlS = 600
 
 const name = 'oidc-start'
@@ -17,7 +17,7 @@ const name = 'oidc-start'
 export interface BegunSignIn {
   state: string
   nonce: string
-  /** Of PKCE. */
+  /** Code verifier of PKCE. */
   verifier: string
   redirectUri: string
 }

@@ -98,7 +98,7 @@ export function createFirebasePeople(parts: FirebasePeopleParts): FirebasePeople
 }
 
 interface ProviderAnswer {
-  /** The first word of Firebase's error string; null when it did what was asked. */
+  /** The first word of Firebase's error string; null on success. */
   fault: string | null
   body: Record<string, unknown>
 }

@@ -26,7 +26,7 @@ export interface OneTimePassword {
   hash: string
 }
 
-/** Of the first admin: hashing it takes a good part of a second. */
+/** Makes the first admin's password; hashing it takes a good part of a second. */
 export async function prepareFirstPassword(passwords: Passwords): Promise<OneTimePassword> {
   const password = newOneTimePassword()
   return { password, hash: await passwords.hash(password, 'first admin') }

@@ -13,7 +13,7 @@ const name = 'known-browser'
 export interface KnownBrowsers {
   /** The cookie of a browser that signed in with this e-mail. One that had such a cookie keeps its id. */
   cookieFor(email: string, cookie: string | undefined): string
-  /** Its id, where the cookie was given to it for this e-mail; undefined for what is forged, too old or of another account. */
+  /** Its id, where the cookie was given to it for this e-mail; undefined for a cookie that is forged, too old or of another account. */
   idOf(cookie: string | undefined, email: string): string | undefined
   /** Its id, whatever the account. */
   anyIdOf(cookie: string | undefined): string | undefined

@@ -51,7 +51,7 @@ interface PeopleParts {
 export async function openPeople(parts: PeopleParts): Promise<People> {
   const { relational, env, log } = parts
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     const provider = providerOf(loadConfig(peopleSettings, env))

@@ -10,7 +10,7 @@ import { AppError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
 
 interface ScryptCost {
-  /** Of two: N = 2^ln. */
+  /** Exponent of the cost: N = 2^ln. */
   ln: number
   r: number
   p: number
@@ -122,7 +122,7 @@ function phcOf({ ln, r, p }: ScryptCost, salt: Buffer, derived: Buffer): string 
 const phcPattern =
   /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{22,86})\$([A-Za-z0-9+/]{43})$/
 
-/** Null for what is no hash of ours. */
+/** Null for a text that is not a hash of ours. */
 function parsePhc(text: string): { cost: ScryptCost; salt: Buffer; hash: Buffer } | null {
   const found = phcPattern.exec(text)
   if (!found) return null

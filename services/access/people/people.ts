@@ -160,7 +160,7 @@ function checkRole(role: Access): void {
 }
 
 interface NewPassword {
-  /** What was stored when the present password was checked. */
+  /** The stored hash at the check of the present password. */
   before: string
   /** PHC string. */
   after: string

@@ -19,7 +19,7 @@ interface RefusedSignIn {
 
 export interface RefusedSignIns extends Closeable {
   note(refused: RefusedSignIn): void
-  /** Writes what is due. */
+  /** Writes due lines. */
   flush(): Promise<void>
 }
 
@@ -66,7 +66,7 @@ export function openRefusedSignIns(
       for (const [, one] of due) await writeAdminAction(tx, lineOf(one))
     })
     for (const [key, { count }] of due) {
-      // What was refused meanwhile belongs to the next line.
+      // Refusals meanwhile belong to the next line.
       const one = counted.get(key)!
       counted.set(key, { ...one, count: one.count - count, writtenAtMs: nowMs })
     }

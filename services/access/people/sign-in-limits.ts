@@ -16,11 +16,11 @@ interface GrowingWait {
   longestMs: number
 }
 
-/** Of one account at one address, or in one browser that signed in before. */
+/** Waits for one account at one address, or in one browser that signed in before. */
 const ofPair: GrowingWait = { free: 5, firstMs: 1_000, longestMs: 60_000 }
-/** Of one account, for addresses where it has not signed in lately. */
+/** Waits for one account, at addresses where it has not signed in lately. */
 const ofAccount: GrowingWait = { free: 30, firstMs: 250, longestMs: 15_000 }
-/** Of one address for all accounts that have not signed in there lately. Tries that succeed do not count. */
+/** Rates of one address for all accounts that have not signed in there lately. Successful attempts do not count. */
 const ofAddress = [
   { count: 30, windowMs: 60_000 },
   { count: 300, windowMs: 3_600_000 },
@@ -54,7 +54,7 @@ export function accountOf(email: string): string {
 
 export function createSignInLimits(now: () => number = () => performance.now()) {
   const addresses = createSlidingWindows(ofAddress, keysMax)
-  /** Of pairs of address and account, of accounts, and of browsers. */
+  /** Wrong passwords by pair of address and account, by account, and by browser. */
   const pairs = createLru<string, Wrong>(keysMax)
   const accounts = createLru<string, Wrong>(keysMax)
   const browsers = createLru<string, Wrong>(keysMax)

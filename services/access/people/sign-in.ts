@@ -1,4 +1,4 @@
-/** Signs people in with e-mail and password: limits first, then the check, and a line in the audit for what is refused. */
+/** Signs people in with e-mail and password: limits first, then the check, and a line in the audit for refusals. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
@@ -13,7 +13,7 @@ export interface SignInTry {
   password: string
   address: string
   requestId: string
-  /** Of a browser that signed in to this account before: its id. */
+  /** Id of a browser that signed in to this account before. */
   browser?: string | undefined
 }
 

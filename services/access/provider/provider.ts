@@ -57,7 +57,7 @@ function signingKeysIn(secrets: Secrets): SigningKeyStore {
   }
 }
 
-/** Of one uid: the oldest go first. */
+/** Most refresh tokens of one uid; the oldest go first. */
 const perUidMax = 100
 
 interface Row {

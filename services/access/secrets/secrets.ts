@@ -26,7 +26,7 @@ export interface Secrets {
   /** Undefined where there is none of this name. */
   find(name: string): Promise<Buffer | undefined>
   /**
-   * Stores what `work` makes of the secret, of several instances one at a time, and resolves with what is stored then. Where
+   * Stores what `work` makes of the secret, of several instances one at a time, and resolves with the stored value. Where
    * it gives back what it got, nothing is written.
    */
   change(name: string, work: ChangeSecret): Promise<Buffer>
@@ -34,7 +34,7 @@ export interface Secrets {
 
 type ChangeSecret = (secret: Buffer | undefined, tx: SqlExecutor) => Promise<Buffer>
 
-/** A key of its own for what is sealed under this name, the same at every instance. Throws as `Secrets.get`. */
+/** The key for values sealed under this name, the same at every instance. Throws as `Secrets.get`. */
 export async function sealingKey(secrets: Pick<Secrets, 'get'>, name: string): Promise<SecretKey> {
   const bytes = await secrets.get(name, () => randomBytes(32))
   return parseSecretKey(bytes.toString('hex'))!
@@ -137,7 +137,7 @@ function noKey(why: string): AppError {
 }
 
 interface Rotated {
-  /** Of the key that everything is encrypted with now. */
+  /** Id of the key that everything is encrypted with now. */
   key_id: string
   /** Secrets that were encrypted again. */
   secrets: number
@@ -191,7 +191,7 @@ export const secretSettings = Type.Object({
 /** The first encrypts; all of them open. */
 type SecretKeys = readonly [SecretKey, ...SecretKey[]]
 
-/** Of FLOTILLA_SECRET_KEY; null when it is unset. Throws AppError `invalid_configuration`, which shows nothing of it. */
+/** The keys in FLOTILLA_SECRET_KEY; null when it is unset. Throws AppError `invalid_configuration`, which shows nothing of it. */
 function keysOfEnvironment(env: Environment): SecretKeys | null {
   const settings: Static<typeof secretSettings> = loadConfig(secretSettings, env)
   const text = settings[secretKeyVariable]

@@ -57,7 +57,7 @@ export async function buyIdToken(parts: SessionTokensParts, session: BuyingSessi
 export interface ProviderTokens {
   /** It opens for this session alone. */
   seal(sessionId: string, token: string): Buffer
-  /** Null for what was not sealed for this session. */
+  /** Null for a token that was not sealed for this session. */
   open(sessionId: string, sealed: Buffer): string | null
 }
 

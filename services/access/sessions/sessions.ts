@@ -64,7 +64,7 @@ export interface Sessions extends Closeable {
   end(cookie: string | undefined, requestId: string): Promise<boolean>
 }
 
-/** Of a row `s`: neither idle for too long nor too old. */
+/** Condition on a row `s`: neither idle for too long nor too old. */
 export const aliveSession = `s.used_at > now() - make_interval(secs => ${sessionIdleS})
   and s.created_at > now() - make_interval(secs => ${sessionAgeS})`
 const endsAt = `least(s.created_at + make_interval(secs => ${sessionAgeS}),

@@ -80,10 +80,10 @@ export function createWatches({ now, find, read, log }: WatchesParts) {
     /** The owner (agent id, or uid of a person) changed. */
     changed(owner: string): void {
       for (const open of byOwner.get(owner) ?? []) {
-        // Of a gateway key nothing says here which one it was: its stream begins again, if it may.
+        // Which gateway key opened a stream is not known here: the stream reconnects, if it may.
         const { kind, agentKeyId } = open.caller
         if (kind === 'agent' && agentKeyId === undefined) open.ended.abort()
-        // What is being looked up already may be from before the change.
+        // A lookup in flight may have read the row before the change.
         else void look(open, read)
       }
     },

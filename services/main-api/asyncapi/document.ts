@@ -57,7 +57,7 @@ interface AsyncApiParts {
 
 export type PublicTopic = Topic & { public: TopicPromise }
 
-/** Of the public topics among `topics`; the others are left out. */
+/** Describes the public topics among `topics`. */
 export function asyncApiOf({ topics, schemas, locationOf }: AsyncApiParts): AsyncApi {
   const document: AsyncApi = {
     asyncapi: '3.1.0',

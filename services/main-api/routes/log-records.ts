@@ -156,7 +156,7 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
       if (acceptsEvents(request.headers.accept)) {
         const begin =
           lastEventId === undefined ? { from, field: '/from' } : { from: lastEventId, field: 'Last-Event-ID' }
-        // Before the stream is open: what is refused is a problem document.
+        // Before the stream is open, refusals are problem documents.
         const opened = await openRecords(platform, { topic, ...begin, withheld })
         const caller = callerOf(request).uid
         return main.streams.answer(request, reply, (stream, signal) =>

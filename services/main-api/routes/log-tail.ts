@@ -108,7 +108,7 @@ export function registerLogTail(scope: FastifyInstance, main: MainApi): void {
       const { topic } = request.params
       const args = argsOf(topic, request.query, request.headers['last-event-id'])
       refuseUnknown(platform, args)
-      // The schema describes what is in it.
+      // The schema describes its contents.
       return main.streams.answer(request, reply as FastifyReply, (stream, signal) =>
         streamTopic(platform, args, readerOf(stream), signal),
       ) as never
@@ -116,7 +116,7 @@ export function registerLogTail(scope: FastifyInstance, main: MainApi): void {
   )
 }
 
-/** Throws AppError `not_found` for a topic or partition that there is not, `validation_failed` for what is no id. */
+/** Throws AppError `not_found` for a missing topic or partition, `validation_failed` for an invalid id. */
 function refuseUnknown(platform: OperatedPlatform, { topic, filter, lastEventId }: TopicStreamArgs): void {
   const { partitions } = platform.publisher.locationOf(findTopic(topic))
   if (filter.partition !== undefined && filter.partition >= partitions) {

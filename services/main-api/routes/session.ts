@@ -101,7 +101,7 @@ export SESSION_HALF=$(echo "$answer" | sed 's/.*"half":"\\([^"]*\\)".*/\\1/')`,
   signOut: `curl -sS -b ${jar} -X DELETE "${serverMark}/api/v1/session"`,
 }
 
-/** Of one address; wrong passwords have limits of their own. */
+/** Rates of one address; wrong passwords have limits of their own. */
 const rates = [
   { count: 100, windowMs: 1_000 },
   { count: 1_000, windowMs: 60_000 },

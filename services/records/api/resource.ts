@@ -263,7 +263,7 @@ export function idOf(kind: RecordKind, request: FastifyRequest): number {
   throw notThere(kind, id)
 }
 
-/** The schema of a list; its title is that of what is in it, in the plural. */
+/** The schema of a list; its title is the plural of its items' title. */
 export function listOf(record: TSchema, title: string): TSchema {
   return Type.Array(record, { title, description: 'The newest first.' })
 }

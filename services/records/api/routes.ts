@@ -73,7 +73,7 @@ async function openHub(context: HubContext): Promise<Hub> {
   const { engines, publisher, codec, log } = context
   const { relational, eventLog } = engines
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     const identity = scope.add('identity provider', await openProvider(context))

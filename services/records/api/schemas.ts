@@ -52,7 +52,7 @@ export const changeHeaders = Type.Object({
   ),
 })
 
-/** Of the milliseconds that records have. */
+/** ISO text of a record's milliseconds. */
 export function timeText(ms: number): string {
   return new Date(ms).toISOString()
 }

@@ -38,7 +38,7 @@ export interface NewGoal {
   priority?: Priority
   /** The same in every run of one request: the goal that it made before is given again. */
   creationKey?: string
-  /** Of a collective dispatch: it begins active, and no PATCH moves it. */
+  /** True for the goal of a collective dispatch: it begins active, and no PATCH moves it. */
   ofDispatch?: boolean
 }
 

@@ -46,8 +46,8 @@ export function createHandler({ embedder, writers, versionsOf }: HandlerParts) {
 }
 
 /**
- * Of each note the last record, unless its row is newer: then a newer record is on its way. So no older state is published
- * behind a newer one, also when records come again.
+ * The last record of each note, unless its row is newer: then a newer record is on its way. So no older state is published
+ * behind a newer one, also when records are redelivered.
  */
 async function newestOf(
   messages: Message<HubRecord>[],

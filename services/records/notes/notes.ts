@@ -40,7 +40,7 @@ export interface NewNote {
   parent_id?: number
   /** The same in every run of one request: the note that it made before is given again. */
   creationKey?: string
-  /** Of a note that starts a thread: the same in every run, too. */
+  /** Thread id of a note that starts one; also the same in every run. */
   newThreadId?: string
 }
 
@@ -99,7 +99,7 @@ interface Joining {
 }
 
 /**
- * The thread that the note is to join; null for a note that starts one. Notes are never deleted, so what is found stays
+ * The thread that the note is to join; null for a note that starts one. Notes are never deleted, so a found thread stays
  * true. Throws AppError `unknown_parent`, `unknown_thread` or `thread_mismatch`.
  */
 async function threadOf(executor: SqlExecutor, { thread_id, parent_id }: Joining): Promise<string | null> {

@@ -6,14 +6,14 @@ import { type Author, columnsOf, type RecordKind, type RecordRow } from './kind.
 import { notThere } from './read.ts'
 import { type RecordHeaders, writeRecords } from './write.ts'
 
-/** Column → new value; what is undefined stays. */
+/** Column → new value; undefined leaves it. */
 export type Changes = Readonly<Record<string, SqlValue | undefined>>
 
 export interface ChangeRequest<Row> {
   id: number
   changes: Changes
   by: Author
-  /** Of the request's If-Match: says whether it names this version. */
+  /** Whether the request's If-Match names this version. */
   isVersion?(version: number): boolean
   /** Throws what else forbids the change of this row. */
   check?(row: Row): void

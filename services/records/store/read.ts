@@ -8,7 +8,7 @@ import { columnsOf, type RecordKind } from './kind.ts'
 /** A page of more rows may be long to read. */
 const usualLimit = 100
 
-/** Column → the value that rows must have; what is undefined does not count. */
+/** Column → the value that rows must have; undefined matches all. */
 export type Filters = Readonly<Record<string, SqlValue | undefined>>
 
 export interface PageQuery {

@@ -77,7 +77,7 @@ export function outboxInsert(
     from ${from}`
 }
 
-/** As JavaScript's Date counts them: what is beyond a millisecond is cut off. */
+/** As JavaScript's Date counts them: fractions of a millisecond are cut off. */
 function milliseconds(column: string): string {
   return `floor(extract(epoch from ${column}) * 1000)::bigint`
 }

@@ -27,7 +27,7 @@ function inRunSpan(tracing: Tracing | undefined, run: ClaimedRun, work: () => Pr
       'flotilla.attempt': run.attempt,
     },
   })
-  // Of this object alone: the row keeps that of the request, for the next attempt.
+  // Only this object changes: the row keeps the request's traceparent for the next attempt.
   run.traceparent = span.traceparent
   return followed([span], tracing.run([span], work))
 }
@@ -74,7 +74,7 @@ export class Claimer {
     }
   }
 
-  /** Claims what waits at this node, soon. */
+  /** Claims pending runs of this node, soon. */
   wake(slug: string): void {
     if (this.#claiming.has(slug)) {
       this.#claiming.set(slug, true)

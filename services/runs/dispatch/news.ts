@@ -36,7 +36,7 @@ export type RunNews = ReturnType<typeof createRunNews>
 
 /**
  * The readers of this process hear of everything at once, whatever becomes of the log. Where one of them waited for it the log
- * may bring it a little later, together with what follows.
+ * may bring it a little later, together with the next ones.
  */
 export function createRunNews(
   publisher: Pick<Publisher, 'publish'>,
@@ -83,7 +83,7 @@ export function createRunNews(
   }
 
   async function publishAll(): Promise<void> {
-    // What is added in this turn goes along.
+    // News added in this turn go along.
     await Promise.resolve()
     while (waiting.length > 0) {
       const batch = take()
@@ -92,7 +92,7 @@ export function createRunNews(
         failing = false
       } catch (error) {
         if (!failing)
-          log.warn({ reason: describeError(error) }, 'runs.news-lost: readers find it in the rows')
+          log.warn({ reason: describeError(error), hint: 'readers find it in the rows' }, 'runs.news-lost')
         failing = true
       }
       if (waiting.length < batchMax) {

@@ -1,4 +1,4 @@
-/** The worker that runs agents: claims what waits, calls the nodes, keeps and publishes what they answer. */
+/** The worker that runs agents: claims pending runs, calls the nodes, stores and publishes their answers. */
 
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { type Static, Type } from 'typebox'

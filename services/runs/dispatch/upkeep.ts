@@ -1,4 +1,4 @@
-/** The regular tasks of a dispatcher: what nobody woke it for, what is past its time, probes of nodes, old runs. */
+/** The regular tasks of a dispatcher: pending runs without a notice, expired ones, probes of nodes, old runs. */
 
 import type { RunNode } from '../nodes/types.ts'
 import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
@@ -60,7 +60,7 @@ export class NodeHealth {
   }
 }
 
-/** Finds and settles what is due; says whether there is anything at all. `room`: runs that this dispatcher can take on. */
+/** Finds and settles due runs; true where there are any runs at all. `room`: runs that this dispatcher can take on. */
 export async function sweep(host: RunHost, health: NodeHealth, room: number): Promise<Overview> {
   const { relational, times } = host
   const { axonIsLive } = health

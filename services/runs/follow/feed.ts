@@ -21,7 +21,7 @@ export type FeedListener = (record: RunEventRecord, local: boolean) => void
 
 interface FeedParts extends FollowParts {
   eventLog: Log
-  /** Of a process that may have the dispatcher. */
+  /** Runs of this process, where it may have the dispatcher. */
   local?: Pick<LocalRuns, 'readers'>
   codec: Codec
 }

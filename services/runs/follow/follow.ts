@@ -28,7 +28,7 @@ interface FollowedEvent {
   seq: number | null
   runId: string
   json: string
-  /** Of a piece: the number of its run's last durable event before it; null where the beginning of its text may be missing. */
+  /** For a piece, the number of its run's last durable event before it; null where the beginning of its text may be missing. */
   behind?: number | null
 }
 
@@ -116,7 +116,7 @@ async function* eventsOfRows<T>(
   }
 }
 
-/** What was followed, when it has ended and all its events were given. */
+/** The run or dispatch, once it has ended and all its events were given out. */
 async function endOf<T>(subject: Subject<T>, news: News<T>): Promise<Ending<T> | undefined> {
   const look = await subject.lookNow()
   if (look.lastEventId > news.last) news.behind = true
@@ -127,13 +127,13 @@ function endingOf<T>(subject: Subject<T>, completed: boolean): Ending<T> {
   return { completed, read: async () => (await subject.readEnded()).value }
 }
 
-/** What has come and was not given out. */
+/** Events that were not given out yet. */
 class News<T> {
   /** The number of the last durable event that was given out, or passed over. */
   last = 0
   /** Events are in the rows that did not come here. */
   behind = false
-  /** Of what is followed, as far as its records have said it. */
+  /** Status of the run or dispatch that is followed, by its records so far. */
   status: string | null = null
   readonly #subject: Subject<T>
   #waiting: RunEventRecord[] = []
@@ -141,9 +141,9 @@ class News<T> {
   #arrived: PromiseWithResolvers<void> | undefined
   /** The attempt of each run whose records come from this process before they come with the log. */
   readonly #local = new Map<string, number>()
-  /** Of each run: pieces of an attempt before it are void. */
+  /** Current attempt of each run: pieces of earlier attempts are void. */
   readonly #attempts = new Map<string, number>()
-  /** Of each run: the number of the last durable event that came as a record; 0 from its beginning on. */
+  /** Number of each run's last durable event that came as a record; 0 at its beginning. */
   readonly #heardTo = new Map<string, number>()
 
   constructor(subject: Subject<T>) {
@@ -153,7 +153,7 @@ class News<T> {
   add(record: RunEventRecord, local: boolean): void {
     const { run_id: runId, attempt, seq, event } = record
     if (local) this.#local.set(runId, attempt)
-    // What has no number cannot be known again by it.
+    // An event without a number cannot be recognized by it.
     else if (seq === null && event !== null && this.#local.get(runId) === attempt) return
     const bytes = event?.length ?? 0
     if (this.#waiting.length >= waitingMax || this.#bytes + bytes > waitingBytesMax) {
@@ -172,7 +172,7 @@ class News<T> {
   }
 
   looked({ ended, lastEventId }: Look): void {
-    // What has come is given out first: rows have no pieces of texts. The next look is a second away.
+    // Arrived events go out first: rows have no pieces of texts. The next look is a second away.
     if (this.#waiting.length > 0 || (!ended && lastEventId <= this.last)) return
     this.behind = true
     this.wake()

@@ -8,7 +8,7 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
-/** What is looked at: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
+/** The subject of a look: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
 export interface LookKey {
   kind: 'tree' | 'run' | 'dispatch'
   id: string | number
@@ -16,7 +16,7 @@ export interface LookKey {
 
 export interface Look {
   ended: boolean
-  /** Of the tree, or of the dispatch. */
+  /** Last event of the tree, or of the dispatch. */
   lastEventId: number
 }
 

@@ -66,7 +66,7 @@ export async function openRunGateway(context: RunGatewayContext) {
   const { engines, publisher, log } = context
   const { relational, eventLog } = engines
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     const followed = await openRunsFollowed(context, scope)

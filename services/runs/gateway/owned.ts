@@ -37,7 +37,7 @@ export async function userFor(
   )
 }
 
-/** Of a run or a dispatch. */
+/** The owner of a run or a dispatch. */
 interface Owned {
   callerUid: string
   /** Null: nobody of the platform, or not known. */

@@ -12,9 +12,9 @@ import type { Content } from '../state/types.ts'
 import type { StartParts } from './gateway.ts'
 import { userFor } from './owned.ts'
 
-/** Of the text of a message, in UTF-8. */
+/** Size of a message's text, in UTF-8. */
 const messageBytesMax = 32 * 1024
-/** Of state and metadata, as JSON. */
+/** Size of state and metadata, as JSON. */
 const extrasBytesMax = 64 * 1024
 /** A message whose every character is escaped, and the rest. */
 export const bodyBytesMax = 6 * messageBytesMax + 2 * extrasBytesMax

@@ -26,7 +26,7 @@ export interface MentionsAsked {
   isUser: boolean
   /** The codename of the agent whose mention started the speaker's run. */
   caller?: string
-  /** Of the run that the message belongs to. */
+  /** Depth of the run that the message belongs to. */
   depth: number
   nodes: NodeSet
   tally: MentionTally

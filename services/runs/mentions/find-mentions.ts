@@ -15,7 +15,7 @@ import {
 } from './plain-text.ts'
 
 export interface Mention {
-  /** The codename; or what was written, when no agent has this name. */
+  /** The codename; or the text as written, when no agent has this name. */
   name: string
   /** Written with `@`. */
   at: boolean
@@ -112,7 +112,7 @@ function consider(
   visit(start, end, at)
 }
 
-/** Whether what is in front of a name, or of its `@`, belongs to the same word. */
+/** Whether the character in front of a name, or of its `@`, belongs to the same word. */
 function isPartOfBefore(text: string, first: number, from: number, at: boolean): boolean {
   if (first === from) return false
   const before = text.charAt(first - 1)

@@ -14,7 +14,7 @@ import {
 } from '#runtime/yaml-file/yaml-file.ts'
 import type { NodeSet, RunNode } from './types.ts'
 
-/** Of every service that reads the file. */
+/** Settings of every service that reads the file. */
 export const nodeSettings = Type.Object({
   RUN_NODES_FILE: Type.Optional(
     Type.String({
@@ -67,7 +67,7 @@ function codenameOf(slug: string): string {
   return slug.toUpperCase().replaceAll('-', '_')
 }
 
-/** Of a slug that no codename can be made of; null for others. */
+/** The fault of a slug that gives no codename; null where it gives one. */
 function missingCodename(slug: string): string | null {
   return codenamePattern.test(codenameOf(slug)) ? null : `needs ${codenameForm}`
 }

@@ -1,4 +1,4 @@
-/** The first start of the reference nodes, and what is kept of it: port, token, the nodes file, and which agents were provisioned. */
+/** The first start of the reference nodes, and its files: port, token, the nodes file, and the provisioned agents. */
 
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -56,10 +56,8 @@ export function keepNodesFile(home: string, before: Kept, now: Kept, log: Logger
     writeFileSync(draft, text, { mode: 0o600 })
     renameSync(draft, path)
   } else if (now.port !== before.port) {
-    log.warn(
-      { path, port: now.port },
-      'reference-nodes.moved: the nodes file was edited, so their new port is not in it',
-    )
+    const hint = 'the nodes file was edited, so their new port is not in it'
+    log.warn({ path, port: now.port, hint }, 'reference-nodes.moved')
   }
 }
 

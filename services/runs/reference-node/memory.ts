@@ -12,14 +12,14 @@ export interface Found {
   id: string
   score: number
   title: string
-  /** Of the record that it was made from. */
+  /** Path of the record that it was made from. */
   path: string | undefined
   /** The beginning of its text, where the payload has one. */
   text: string | undefined
 }
 
 const collections = ['knowledgebase', 'fleet_notes'] as const
-/** Only notes of the hub: what was done to vectors is noted in the same collection. */
+/** Only notes of the hub: the same collection has audit notes. */
 const hubNotes = { must: [{ key: 'tags', match: { value: 'note' } }] }
 /** Subjects of the notes that are written here begin so. They are no sources. */
 const askedMark = 'Asked: '

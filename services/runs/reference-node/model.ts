@@ -55,7 +55,7 @@ export function modelOf(settings: Static<typeof modelSettings>): Compose | undef
       limitName = limit === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
       answer = await ask(limitName, messages, signal)
     }
-    // Its words may hold what was sent: the status alone is passed on.
+    // Its words may quote the request: the status alone is passed on.
     if (!answer.ok) throw new Error(`the model's endpoint answered ${answer.status}`)
     return textOf(answer.text)
   }

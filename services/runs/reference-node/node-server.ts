@@ -27,7 +27,7 @@ const runsMax = 100
 const receiveMs = 30_000
 /** Longer than callers keep theirs, so that they do not send into one that closes. */
 const keepAliveMs = 65_000
-/** Of an id in a path, encoded. */
+/** Longest id in a path, encoded. */
 const idLengthMax = 8_192
 
 interface NodeServerOptions {

@@ -6,7 +6,7 @@ import { messageText, quoted } from './searching-agent.ts'
 
 interface OrchestratorParts {
   agent: ReferenceAgent
-  /** Answers what is no report. */
+  /** Answers a message that is not a report. */
   searching: NodeAgent
   compose: Compose | undefined
   onMissing(what: string, error: unknown): void

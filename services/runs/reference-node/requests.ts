@@ -1,5 +1,5 @@
 /**
- * What comes to a node: who may ask, and runs; and the sessions that it keeps, in bounded memory: one that was forgotten is made
+ * Requests to a node: who may call, and runs; and the sessions that it keeps, in bounded memory: one that was forgotten is made
  * again by whoever asks.
  */
 
@@ -46,7 +46,7 @@ export function readRun(body: Record<string, unknown>) {
     app: textOf(body.appName ?? body.app_name) ?? '',
     userId,
     sessionId,
-    /** Of the message's parts. */
+    /** Texts of the message's parts. */
     texts,
     message,
     stateDelta: objectOf(body.stateDelta ?? body.state_delta),

@@ -50,7 +50,7 @@ export function messageText({ texts }: Message): string {
 
 const namingMark = 'The message that names you:\n\n'
 
-/** Of a message that brings the conversation before it, only the end: `author: text`. */
+/** The last line (`author: text`) of a message that quotes the conversation before it. */
 function questionOf(message: Message): string {
   const text = messageText(message)
   const from = text.lastIndexOf(namingMark)

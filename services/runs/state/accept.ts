@@ -116,7 +116,7 @@ export function newRunId(): string {
   return `run_${randomHex(16)}`
 }
 
-/** An id that depends on nothing but its parts: what is written twice under it is one run. */
+/** An id that depends on its parts alone: a run written twice under it is one run. */
 export function runIdOf(...parts: string[]): string {
   return `run_${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 32)}`
 }

@@ -1,4 +1,4 @@
-/** Cancels runs: what waits ends at once, what runs is asked to end, with all that joined it. */
+/** Cancels runs: a pending run ends at once, a running one is asked to end, with all that joined it. */
 
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'

@@ -7,7 +7,7 @@ interface ClaimRequest {
   slug: string
   /** Runs of the node at once, over all dispatchers. */
   concurrency: number
-  /** Of this dispatcher. */
+  /** Name of this dispatcher. */
   holder: string
   leaseMs: number
   /** Runs that this dispatcher takes on at most. */
@@ -42,7 +42,7 @@ interface Renewed {
   canceled: boolean
 }
 
-/** Of those named; a run that is missing in the answer is no longer this dispatcher's. */
+/** Renews the named runs; a run missing in the answer is no longer this dispatcher's. */
 export async function renewRuns(
   executor: SqlExecutor,
   { holder, runIds, leaseMs }: { holder: string; runIds: string[]; leaseMs: number },

@@ -56,12 +56,12 @@ export interface ClaimedRun extends Run {
   leftMs: number | null
 }
 
-/** Of `r`, a row of platform.runs; `lastEventId` is SQL, by default of `t`, its row of platform.run_trees. */
+/** Columns of `r`, a row of platform.runs; `lastEventId` is SQL, by default of `t`, its row of platform.run_trees. */
 export function runColumns(lastEventId = 't.last_event_id'): string {
   return `${listed(runFields)}, ${lastEventId} as "lastEventId"`
 }
 
-/** Of `r` alone: `lastEventId` is 0. */
+/** Columns of `r` alone: `lastEventId` is 0. */
 export function claimedColumns(): string {
   const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`
   return `${runColumns('0')}, ${listed(claimedFields)}, ${ms('clock_timestamp() - r.started_at')} as "elapsedMs",

@@ -19,7 +19,7 @@ interface Row {
 }
 
 /**
- * Called after each end of a run of the dispatch, and by the sweep; what has happened already happens once. Gives the synthesis
+ * Called after each end of a run of the dispatch, and by the sweep; repeated calls have no further effect. Gives the synthesis
  * that was started, or the state in which the dispatch ended.
  */
 export function advanceDispatch(

@@ -19,7 +19,7 @@ export interface NewDispatch {
   sessionId: string
   message: Content
   callerUid: string
-  /** Of the goal. */
+  /** Author of the goal. */
   author: Author
   requestId: string | null
   traceparent?: string
@@ -185,7 +185,7 @@ export interface ListedDispatch {
   deadline: Date
   createdAt: Date
   endedAt: Date | null
-  /** Of its agents, without those that joined; a state that none has is missing. */
+  /** Its agents by state, without those that joined; empty states are missing. */
   counts: Partial<Record<RunStatus, number>>
 }
 

@@ -31,7 +31,7 @@ export interface EndedRun {
   status: RunStatus
   /** No run of its tree is queued or running any more. */
   treeEnded: boolean
-  /** Of its tree. */
+  /** Last event of its tree. */
   lastEventId: number
   /** The run that brings AXON the report. */
   reportRunId: string | null

@@ -21,7 +21,7 @@ export interface RunQuery {
   userUid?: string
   /** Everybody's, reports to AXON as well. */
   all?: boolean
-  /** Of these runs, those of users of this name. */
+  /** Only runs of users of this name. */
   userId?: string
   agent?: string
   status?: RunStatus

@@ -144,7 +144,7 @@ async function idsOf(executor: SqlExecutor, condition: string, params: SqlValue[
 /** Deletes runs that ended so many days ago, with all that belongs to them. Gives the number of trees. */
 export async function pruneRuns(executor: SqlExecutor, days: number): Promise<number> {
   const { rows } = await executor.query<{ trees: number }>(
-    // Of the oldest alone: runs end in about the order in which they came, and nothing else is read.
+    // Looks at the oldest rows only; runs end roughly in order.
     `with old as materialized (
        select r.root_run_id from (select * from platform.runs order by id limit ${batchMax}) r
        join platform.run_trees t on t.root_run_id = r.root_run_id

@@ -45,7 +45,7 @@ export interface AtOnce {
 export type TakeAtOnce = (run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>) => AtOnce | undefined
 
 export interface LocalRuns {
-  /** Of the dispatcher of this process; undefined where another process has it. */
+  /** Hands a run to the dispatcher of this process; undefined where another process has it. */
   takeAtOnce: TakeAtOnce | undefined
   /** The feed of each gateway: gets all that the dispatcher publishes of runs, and says whether somebody waits for it. */
   readers: Set<(record: RunEventRecord) => boolean>

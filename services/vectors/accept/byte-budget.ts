@@ -1,12 +1,12 @@
-/** Shares the memory of uploads among the agents: what has arrived of a body and is not parsed yet. */
+/** Shares the memory of uploads among the agents: bytes of bodies that are not parsed yet. */
 
 import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
 
 export const upsertBodyBytesMax = budgets.uploads.bodyBytesMax
-/** Of all agents together. */
+/** Bound of all agents together. */
 const budgetBytes = budgets.uploads.processBytes
-/** Of one agent. */
+/** Bound of one agent. */
 const shareBytes = budgets.uploads.callerBytes
 
 export interface ByteBudget {

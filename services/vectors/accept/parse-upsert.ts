@@ -32,7 +32,7 @@ export interface ParsedUpsert {
  * any fault is refused as a whole.
  */
 export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
-  // Of each point only its payload may be nested, and that is checked with it.
+  // Only a point's payload may be nested, and its depth is checked with it.
   const root = parseJson(body, { shallow: false })
   const errors: FieldError[] = []
   const { collection, points } = checkRoot(root, errors)

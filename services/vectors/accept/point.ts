@@ -47,7 +47,7 @@ const float32Max = 3.4028234663852886e38
 const float32MinNormal = 1.1754943508222875e-38
 
 /**
- * Writes a vector into `target` at `at` and returns undefined, or what is wrong with it. Engines take the norm in
+ * Writes a vector into `target` at `at` and returns undefined, or its fault. Engines take the norm in
  * float32, so it must neither overflow nor vanish there.
  */
 export function packVector(value: unknown, target: Float32Array, at: number): string | undefined {

@@ -50,7 +50,7 @@ export interface Gateway extends Access {
 export async function openGateway(context: GatewayContext): Promise<Gateway> {
   const { engines, publisher, codec, log } = context
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     const ids = createOperationIds(

@@ -70,7 +70,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   const { mirror, target } = parts
   /** The position of each partition in the tables. */
   const kept = new Map<number, number>()
-  /** Behind what was settled; records that are not mirrored may lie between the two. */
+  /** Behind the settled records; records that are not mirrored may lie between the two. */
   const passed = new Map<number, number>()
   /** Partitions with a parked record that their position has not passed yet. */
   const parked = new Set<number>()
@@ -131,7 +131,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   }
 }
 
-/** What is to be written, in order. Records that can never be written get their outcome here. */
+/** Rows to write, in order. Records that can never be written get their outcome here. */
 function parse(
   { stuck, target }: GenerationParts,
   messages: Message<VectorUpsert>[],

@@ -85,7 +85,7 @@ export function createEngineCalls(parts: {
   }
 }
 
-/** Of the records that were not written. A fault that says nothing about engine or records is thrown on. */
+/** Outcome of the records that were not written. Rethrows a fault that says nothing about engine or records. */
 export function outcomeOfFault(engine: string, fault: unknown): BatchOutcome {
   if (isUnavailable(fault)) return unavailable(engine, fault.message)
   if (fault instanceof AppError && fault.code === 'validation_failed') return split(fault.message)

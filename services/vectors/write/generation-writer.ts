@@ -51,7 +51,7 @@ export interface GenerationHandler {
   parked?(partition: number): void
   /** Called when everything through this offset is done, before progress is published: the index may keep it. */
   settled?(partition: number, throughOffset: number): Promise<void>
-  /** Called every ten seconds and at the end: what was settled and not kept may be kept now. */
+  /** Called every ten seconds and at the end: settled positions that were not stored may be stored now. */
   keep?(): Promise<void>
 }
 
@@ -113,7 +113,7 @@ export async function startGenerationWriter(
         const reported = await progress.assigned(
           gained.map((one) => ({ ...one, committed: kept?.get(one.partition) ?? one.committed })),
         )
-        // What was reported is not applied again, also where its commit was never written: no read goes back behind it.
+        // Reported records are not applied again, even without their commit: no read goes back behind them.
         // A partition without a position is left out: the runtime stops it with an alarm.
         const committed = gained.filter((one) => one.committed !== null)
         const starts = kept ?? new Map(committed.map((one) => [one.partition, reported.get(one.partition)!]))

@@ -41,7 +41,7 @@ export function joinApplies(
 
 export interface HandlerParts {
   applyPoints: ApplyPoints
-  /** Of the topic that the messages are read from. */
+  /** Epoch of the topic that the messages are read from. */
   epoch: number
   calls: EngineCalls
   stuck: Pick<StuckRecords, 'isSkipped'>

@@ -16,7 +16,7 @@ const everyMs = 3_600_000
 const firstAfterMs = 60_000
 const hourMs = 3_600_000
 
-/** Several processes may do it: each run forgets what is old enough, and nothing else. */
+/** Several processes may do it: each run forgets old deletions only. */
 export function startForgetting(
   vectors: Pick<VectorStore, 'forgetDeletions'>,
   afterHours: number,

@@ -162,7 +162,7 @@ async function mayBegin(running: Running, parts: RebuildParts): Promise<boolean>
       from: 'end',
       onRecord,
     })
-    // Nothing was heard of what came before.
+    // Earlier progress is unknown.
     may = await before(parts)
   }
   if (!may) return false

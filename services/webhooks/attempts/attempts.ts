@@ -39,7 +39,7 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
   const some = () => waiting.length > 0 || filling.size > 0 || sending !== null
   const full = () => filling.size >= batchMax
 
-  /** What waits, into the batch, as far as there is room. */
+  /** Moves pending attempts into the batch, as far as there is room. */
   function encode(): Promise<void> {
     encoding ??= encodeWaiting().finally(() => {
       encoding = null
@@ -76,7 +76,7 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
   async function publish(): Promise<void> {
     const late = () => closing && performance.now() > closesAtMs
     await sleep(closing ? 0 : gatherMs)
-    // What comes while a batch is written is gathered again, unless it fills another one.
+    // Attempts during a write are gathered again, unless they fill another batch.
     do await publishBatch()
     while ((closing ? some() : full()) && !late())
   }
@@ -89,7 +89,7 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
       }
       await sending.publish()
       sending = null
-      if (left > 0) log.warn({ left }, 'webhooks.attempts-left-out: metrics and health lack them')
+      if (left > 0) log.warn({ left, hint: 'metrics and health lack them' }, 'webhooks.attempts-left-out')
       left = 0
     } catch (error) {
       log.debug({ err: describeError(error) }, 'attempts could not be published; they are kept')

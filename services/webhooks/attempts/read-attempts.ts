@@ -65,7 +65,7 @@ export async function followAttempts(
 }
 
 export interface LastSeen {
-  /** Of the last call: its HTTP status; null when there was no answer, or no call yet. */
+  /** HTTP status of the last call; null without an answer, or before the first call. */
   status: number | null
   /** The last call; null when there was none. */
   call: { answered: boolean; tookMs: number; atMs: number } | null

@@ -216,9 +216,9 @@ export class Courier {
     const { targets, log } = this.#parts
     if (result.location !== null && !work.state.redirectReported) {
       work.state.redirectReported = true
-      // What follows the question mark may be a token.
+      // The query may hold a token.
       const location = redact(result.location.replace(/[?#].*$/s, '').slice(0, 200), targets().secrets)
-      log.warn({ target: target.name, location }, 'webhooks.redirected: redirects are not followed')
+      log.warn({ target: target.name, location, hint: 'redirects are not followed' }, 'webhooks.redirected')
     }
     reportAttempt(this.#parts, work, 'retry', result)
     return keepTrying(codeOf(result), waitMs, retriesUsed)
@@ -255,7 +255,7 @@ export class Courier {
     const tries = state.away(head)
     if (opens) {
       const { log, attempts } = this.#parts
-      log.warn({ target: state.target.name, code }, 'webhooks.target-away: its events wait, in order')
+      log.warn({ target: state.target.name, code, hint: 'its events wait, in order' }, 'webhooks.target-away')
       attempts.add(stateRecord(state, null))
     }
     return tries
@@ -266,14 +266,12 @@ export class Courier {
     { partition, offset, timestamp }: Delivery,
     { retriesUsed }: CallContext,
   ): LaneOutcome {
-    // An operator who forgets the target gives up what waits for it.
+    // An operator who forgets the target gives up its pending events.
     if (this.#parts.skips.covers(target, partition, offset)) return park('skipped')
     const { leftMs, first } = this.#unknown.left(target, partition, timestamp)
     if (first) {
-      this.#parts.log.warn(
-        { target },
-        'webhooks.target-unknown: its events wait for a targets file that names it',
-      )
+      const hint = 'its events wait for a targets file that names it'
+      this.#parts.log.warn({ target, hint }, 'webhooks.target-unknown')
     }
     return leftMs > 0
       ? postpone('unknown target', Math.min(leftMs, headWaitMsMax), retriesUsed)

@@ -13,11 +13,11 @@ const interim = 'HTTP/1.1 100'
 export interface AnswersConnector {
   /** For undici's `connect`: as `buildConnector` makes it. */
   connect: buildConnector.connector
-  /** A request is about to be sent: what comes next begins with a status line. */
+  /** A request is about to be sent: the next bytes begin with a status line. */
   begin(): void
 }
 
-/** Of a client that has one connection, and one request at a time. */
+/** Connector for a client with one connection, and one request at a time. */
 export function connectPastInterim(options: buildConnector.BuildOptions): AnswersConnector {
   const connect = buildConnector(options)
   let filter = new InterimFilter()
@@ -57,7 +57,7 @@ class InterimFilter {
     this.#bytes = 0
   }
 
-  /** What is left of the chunk, with what was held before; null while there is nothing to pass on. */
+  /** The rest of the chunk behind the bytes held before; null while there is nothing to pass on. */
   take(chunk: Buffer): Buffer | null {
     if (!this.#isAtHead) return chunk
     let bytes = this.#held === null ? chunk : Buffer.concat([this.#held, chunk])
@@ -81,7 +81,7 @@ class InterimFilter {
 /** Where the interim answer at the beginning ends; 0 where there is none, null while that is not known. */
 function interimEnd(bytes: Buffer): number | null {
   const status = bytes.toString('latin1', 0, interim.length)
-  // What has not come yet may still make it one.
+  // Bytes to come may still make it one.
   const whole = status + interim.slice(status.length)
   if (!/^HTTP\/1\.\d 1\d\d$/.test(whole) || whole.endsWith('101')) return 0
   if (status.length < interim.length) return null

@@ -1,4 +1,4 @@
-/** Which lane a delivery belongs to, and what was settled last in it. */
+/** The lane of a delivery, and the last one settled in it. */
 
 import type { WebhookDelivery } from '#schemas/types.ts'
 import type { WebhookTarget, WebhookTargets } from '../targets/target.ts'
@@ -50,9 +50,9 @@ export class Lanes {
   }
 }
 
-/** Of one partition. */
+/** Most lanes of one partition. */
 const lanesMax = 10_000
-/** Of all partitions together. */
+/** Bound of all partitions together. */
 const bytesMax = 16 * 1024 * 1024
 /** An entry of a map, without the text of its lane. */
 const entryBytes = 100

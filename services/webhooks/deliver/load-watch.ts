@@ -60,7 +60,7 @@ export class LoadWatch {
     else measured.callMs += (tookMs - measured.callMs) / Math.min(measured.attempts, 100)
   }
 
-  /** The targets file changed: what was warned of may be corrected. */
+  /** The targets file changed: the problem behind a warning may be corrected. */
   renewed(): void {
     for (const measured of this.#measured.values()) measured.warned = false
   }
@@ -78,8 +78,15 @@ export class LoadWatch {
         const load = Number(targetLoad(target, traffic).toFixed(2))
         const enough = backoffWithin(recommendedLoad, retry, traffic)
         this.#log.warn(
-          { target: name, load, ...rounded(traffic), backoff_ms: backoffMs, backoff_ms_enough: enough },
-          'webhooks.lane-unstable: with this backoff_ms the target falls behind without end while it fails now and then',
+          {
+            target: name,
+            load,
+            ...rounded(traffic),
+            backoff_ms: backoffMs,
+            backoff_ms_enough: enough,
+            hint: 'with this backoff_ms the target falls behind without end while it fails now and then',
+          },
+          'webhooks.lane-unstable',
         )
       }
     }

@@ -69,7 +69,7 @@ const skipEveryMs = 1_000
 const trimEveryMs = 60_000
 const loadEveryMs = 60_000
 const loadFirstAfterMs = 5_000
-/** How long a stop lets calls run: what is interrupted is sent again. */
+/** How long a stop lets calls run: interrupted ones are sent again. */
 const stopCallsAfterMs = deadlines.stop.callsMs
 
 type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>

@@ -59,7 +59,7 @@ export class TargetState {
     return head
   }
 
-  /** What the file says of it now: what is queued takes a new address, what runs ends with the old one. */
+  /** Its entry in the file: queued calls take a new address, running ones end with the old one. */
   renew(target: WebhookTarget): void {
     // Another target's change changes nothing here.
     const same = JSON.stringify(target) === JSON.stringify(this.target)
@@ -71,7 +71,7 @@ export class TargetState {
     this.hasten()
   }
 
-  /** What waits for a time may be tried now. */
+  /** Deliveries that wait for a time may be tried now. */
   hasten(): void {
     for (const head of this.#heads) head.dueAtMs = 0
     if (this.#outage) this.#outage.nextAtMs = 0
@@ -247,7 +247,7 @@ export const callsPerTargetMax = 8
 export class TargetStates {
   readonly #lookup: LookupFunction
   readonly #all = new Map<string, TargetState>()
-  /** Of each partition the one that was asked for last: nearly always its only one. */
+  /** The target last asked for, by partition: nearly always its only one. */
   readonly #last = new Map<number, TargetState>()
 
   constructor(lookup: LookupFunction) {

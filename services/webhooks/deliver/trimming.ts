@@ -30,7 +30,7 @@ export async function trimDelivered(
       await eventLog.deleteRecords(topic, partition, before)
       trimmed += records
     } catch (error) {
-      log.warn({ partition, reason: describeError(error) }, 'webhooks.trim-failed: it is tried again')
+      log.warn({ partition, reason: describeError(error) }, 'webhooks.trim-failing')
     }
   }
   if (trimmed > 0) log.info({ trimmed }, 'webhooks.trimmed')

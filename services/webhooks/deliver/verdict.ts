@@ -21,7 +21,7 @@ export interface CallResult {
   fault: CallFault | null
   /** As the header says it. */
   retryAfter: string | null
-  /** Of a redirect, as the header says it. */
+  /** Where a redirect points, as in its header. */
   location: string | null
   tookMs: number
 }

@@ -33,7 +33,7 @@ export async function openRelay(context: RelayContext): Promise<Relay> {
   const { engines, publisher, codec, log, metrics, env, locations } = context
   const { eventLog } = engines
   const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'close-failed'),
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
   try {
     const targets = scope.add('targets file', watchTargets({ ...targetsFileOf(env), env, log }))

@@ -6,7 +6,7 @@
 export interface TargetTraffic {
   /** Events a second. */
   ratePerS: number
-  /** Of all attempts, 0..1. */
+  /** Share of all attempts, 0..1. */
   failedShare: number
   /** One call, answer included. */
   callMs: number

@@ -1,4 +1,4 @@
-/** The state of every webhook target, for the command line and for health: what waits, since when, and how it last ended. */
+/** The state of every webhook target, for the command line and for health: its backlog, since when, and the last outcome. */
 
 import type { Groups, Log, StoredRecord } from '#engines/event-log/port.ts'
 import type { SqlExecutor } from '#engines/relational/port.ts'
@@ -52,7 +52,7 @@ interface TargetStatuses {
   targets: TargetStatus[]
 }
 
-/** Of webhooks.attempts, in each partition. */
+/** Records of webhooks.attempts read in each partition. */
 const lookedThroughMax = 5_000
 const deliveries = webhooksDeliveries
 const attempts = webhooksAttempts

@@ -48,7 +48,7 @@ function checkNames(targets: object, { fault }: CheckContext): void {
   }
 }
 
-/** Of the relay and of the courier: both read the same file. */
+/** Settings of relay and courier: both read the same file. */
 export const webhookSettings = Type.Object({
   WEBHOOK_TARGETS_FILE: Type.Optional(
     Type.String({

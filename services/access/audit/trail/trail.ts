@@ -117,7 +117,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
     },
     refused: refusals.count,
     async close() {
-      // What was ended just now reaches the queue in this turn.
+      // Records ended just now reach the queue in this turn.
       await new Promise((resolve) => setImmediate(resolve))
       refusals.close()
       await ends.flush()

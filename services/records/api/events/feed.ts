@@ -26,7 +26,7 @@ const versionsMax = 10_000
 
 /** Where a stream goes on. */
 export interface StreamPosition {
-  /** Of the topic: offsets of another epoch mean something else. */
+  /** Epoch of the topic: offsets of another epoch mean something else. */
   epoch: number
   /** The next offset of each partition, in the order of their numbers. */
   next: readonly number[]
@@ -35,7 +35,7 @@ export interface StreamPosition {
 export interface FeedRecord {
   partition: number
   offset: number
-  /** Null for what is no state of a note or goal, or an older one than was shown before. */
+  /** Null for a record that is not the state of a note or goal, or is older than the one shown before. */
   record: HubRecord | null
 }
 
@@ -133,7 +133,7 @@ export function eventIdOf({ epoch, next }: StreamPosition): string {
   return [epoch, ...next].map((number) => number.toString(base)).join('.')
 }
 
-/** Throws AppError `validation_failed` for what is no id of an event. */
+/** Throws AppError `validation_failed` for an invalid event id. */
 export function readEventId(id: string): StreamPosition {
   const numbers = id.length > lengthMax ? [] : id.split('.').map((text) => Number.parseInt(text, base))
   const [epoch = Number.NaN, ...next] = numbers

@@ -1,4 +1,4 @@
-/** One open stream of changes: what it missed first, then what comes, and `reset` where neither can be said. */
+/** One open stream of changes: missed events first, then new ones, and `reset` where events may be missing. */
 
 import type { Log } from '#engines/event-log/port.ts'
 import type { EventStream, Json } from '#runtime/http/event-stream.ts'
@@ -16,7 +16,7 @@ interface StreamParts {
   kind: HubRecord['kind']
   /** Made once for all streams. */
   text(record: HubRecord): Json
-  /** Of the last event that the reader had. */
+  /** Position of the last event that the reader had. */
   resumed: StreamPosition | null
   signal: AbortSignal
 }
@@ -103,7 +103,7 @@ async function replay(
     frugal: true,
     async onRecord(record) {
       await stream.room()
-      // What comes later comes from the feed.
+      // The feed brings later events.
       if (signal.aborted || record.offset >= to.next[record.partition]!) return
       show(await feed.decode(record))
     },

@@ -1,4 +1,4 @@
-/** Answers with the events of what is followed. */
+/** Answers with the events of a run or dispatch. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -8,7 +8,7 @@ import type { Follow } from '../../follow/follow.ts'
 import type { Subject } from '../../follow/subjects.ts'
 import { faulty } from '../requests.ts'
 
-/** Of the routes that answer with events. */
+/** Query of the routes that answer with events. */
 export const streamQuery = {
   after: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'As `Last-Event-ID`.' })),
 }
@@ -83,7 +83,7 @@ export async function hasAll<T>(subject: Subject<T>, after: number): Promise<boo
   return after > 0 && (await subject.lookNow()).ended && !(await subject.hasFrom(after))
 }
 
-/** Of the routes that answer with events, for who has all of them. */
+/** Answer of those routes to a client that has all events. */
 export const nothingMore = {
   title: 'NothingMore',
   description: 'It has ended, and the reader has its last event.',

@@ -11,7 +11,7 @@ import { readEvents } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
 import { failureOf } from '../views.ts'
 
-/** Of events that are kept until the end; longer answers are read from the rows again. */
+/** Events kept until the end; longer answers are read from the rows again. */
 const keptBytesMax = 256 * 1024
 const pageMax = 16
 

@@ -67,7 +67,7 @@ export function createCallNode(
 const connections = createConnections()
 const nodeSessions = createNodeSessions(connections)
 
-/** Those of this process: connections and what is known of sessions serve all runs. */
+/** Shared by all runs of this process: connections and known sessions. */
 export const callNode: CallNode = createCallNode(connections, nodeSessions)
 export const prepareSession: NodeSessions['prepare'] = nodeSessions.prepare
 
@@ -156,7 +156,7 @@ async function* until(body: Body, overAt: () => number): AsyncGenerator<Buffer> 
       const next = chunks.next()
       const ms = overAt() - performance.now()
       const chunk = Number.isFinite(ms) ? await Promise.race([next, sleep(ms, read.signal)]) : await next
-      // What is still asked for fails with the body.
+      // Pending reads fail with the body.
       if (!chunk) next.catch(() => {})
       if (!chunk || chunk.done) return
       yield chunk.value

@@ -78,13 +78,13 @@ const unsentCodes: ReadonlySet<string> = new Set([
 /** The codes of OpenSSL for certificates have no common prefix. */
 const tlsCodes = /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|EPROTO|HOSTNAME_)/
 
-/** Of a call that began nothing, however it failed. */
+/** Fault of a call that started no run, however it failed. */
 export function unavailable(error: unknown): NodeFault {
   if (error instanceof NodeFault) return error
   return new NodeFault('unavailable', `The node does not answer (${codeOf(error)}).`)
 }
 
-/** Of a call that may have begun the run. */
+/** Fault of a call that may have started the run. */
 export function brokenCall(error: unknown): NodeFault {
   if (error instanceof NodeFault) return error
   const code = codeOf(error)
@@ -93,7 +93,7 @@ export function brokenCall(error: unknown): NodeFault {
     : new NodeFault('lost', `The connection to the node ended before its answer did (${code}).`)
 }
 
-/** Of an answer to a run that is no stream of events. */
+/** Fault of an answer that is not a stream of events. */
 export function refusedRun(status: number): NodeFault {
   const message = `The node answered HTTP ${status}.`
   // 4xx of the address or credential, too many requests, and proxies in front of the node.

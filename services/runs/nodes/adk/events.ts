@@ -6,7 +6,7 @@ import { parseExact } from '#stidx/exact-json.ts'
 import type { Content, Part, RunEvent } from '../../state/types.ts'
 import { NodeFault } from '../types.ts'
 
-/** Of one event, as JSON. */
+/** Size of one event, as JSON. */
 export const eventBytesMax = 512 * 1024
 const idLengthMax = 128
 const nodeIdLengthMax = 256
@@ -19,7 +19,7 @@ export interface EventOwner {
   codename: string
 }
 
-/** Throws NodeFault for an error frame, and for what is no event. */
+/** Throws NodeFault for an error frame, and for a frame that is not an event. */
 export function eventOf(data: string, owner: EventOwner, clean: (text: string) => string): RunEvent {
   let given: unknown
   try {

@@ -10,7 +10,7 @@ type ProbeNode = (node: RunNode, signal: AbortSignal) => Promise<void>
 
 /** `send` is of tests. */
 export function createProbeNode(send: SendToNode = createConnections()): ProbeNode {
-  /** Of nodes that are being asked, by address and headers: one server may serve many agents, and is asked once. */
+  /** Probes in flight, by address and headers: a server of many agents is probed once. */
   const asking = new Map<string, Promise<string>>()
 
   async function ask(node: RunNode, signal: AbortSignal): Promise<string> {

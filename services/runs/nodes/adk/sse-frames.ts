@@ -19,7 +19,7 @@ export class SseFrames {
   #line: Buffer[] = []
   #lineBytes = 0
   #data: Buffer[] = []
-  /** Of the frame so far, whether kept or not. */
+  /** Size of the frame so far, kept or not. */
   #frameBytes = 0
   #hasData = false
   #isFirstLine = true
@@ -78,7 +78,7 @@ export class SseFrames {
     }
     this.#isFirstLine = false
     if (bytes === 0) return this.#endFrame()
-    // What is too large counts as data: only its size is reported.
+    // A frame that is too large counts as data: only its size is reported.
     if (this.#frameBytes > frameBytesMax) this.#hasData = true
     else this.#addLine(line)
     return null

@@ -83,7 +83,7 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     // Fields of another name are faults of these bodies.
     collectionOf: () => null,
   })
-  // What comes too fast is refused before it is read, and counted whatever it holds.
+  // Requests beyond the rate are refused before they are read, and counted whatever they hold.
   scope.decorateRequest('handshake', null)
   scope.addHook('onRequest', async (request) => {
     request.handshake = gateway.handshakes.admitAddress(request.ip)
@@ -106,7 +106,7 @@ export function registerAuth(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const { agent_id, nonce } = request.body
-      // Of an agent that is not known nothing is begun: so the challenge comes before its audit record.
+      // No audit record begins for an unknown agent: so the challenge comes first.
       const challenge = await gateway.handshakes.challenge(agent_id, nonce, request.ip)
       request.agentId = agent_id
       await withAudit(gateway, request, reply, { agentId: agent_id }, async () => undefined)

@@ -56,7 +56,7 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
           }),
         )
       } finally {
-        // Of what the log took nothing is released any more.
+        // Points already in the log stay counted.
         reservation.release()
       }
     },

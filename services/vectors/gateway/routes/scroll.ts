@@ -55,7 +55,7 @@ const answer = Type.Object(
   },
 )
 
-/** What is round the points of a page, its offset of up to 512 characters as well. */
+/** Bytes around the points of a page, with its offset of up to 512 characters. */
 const frameBytes = 8 * 1024
 
 export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {

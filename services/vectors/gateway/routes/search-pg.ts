@@ -147,7 +147,7 @@ async function sendHits(request: FastifyRequest, reply: FastifyReply, hits: PgHi
   return answers.hold(request, reply, async () => sendRows(reply, rows), bytes)
 }
 
-/** What is sent is not kept. */
+/** Rows that were sent are dropped. */
 async function* taken(texts: string[]): AsyncGenerator<string[]> {
   while (texts.length > 0) yield texts.splice(0, 1)
 }

@@ -25,7 +25,7 @@ import type { Gateway } from '../gateway.ts'
 import { acceptedOperation, closedObject, collection, point, waitQuery, writeProblems } from '../schemas.ts'
 import { type AcceptedAnswer, acceptPoints } from './accept.ts'
 
-/** The schema describes what is sent; the type is what the scope's own parser makes of it. */
+/** The schema describes the request; the type is the result of the scope's own parser. */
 const body = Type.Unsafe<ParsedUpsert>(
   closedObject(
     { collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) },
@@ -69,7 +69,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
           idempotent(gateway, request, reply, (seed) => accept(upsert, operationNumber(seed))),
         )
       } finally {
-        // Of what the log took nothing is released any more.
+        // Points already in the log stay counted.
         reservation.release()
       }
     },

@@ -1,4 +1,4 @@
-/** The greatest applied offset of each generation and partition, and what waits, by offset, for more to be applied. */
+/** The greatest applied offset of each generation and partition, and the requests that wait for further ones. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Position } from '#runtime/publish/messages.ts'

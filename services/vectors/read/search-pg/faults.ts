@@ -1,4 +1,4 @@
-/** The faults of search-pg: what is wrong with a filter_sql, and what a fault of the statement means for its caller. */
+/** The faults of search-pg: faults of a filter_sql, and the meaning of a statement's fault for its caller. */
 
 import { sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'

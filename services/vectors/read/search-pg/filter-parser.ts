@@ -45,7 +45,7 @@ export async function loadFilterParser(): Promise<FilterParser> {
 
   function parse(text: string): Record<string, unknown> {
     try {
-      // The line break ends a comment that would swallow what follows.
+      // The line break ends a comment that would swallow the rest.
       return library.parseSync(`${before}${text}\n`) as Record<string, unknown>
     } catch (error) {
       throw syntaxFault(error, text)

@@ -7,7 +7,7 @@ export interface Column {
   name: string
   /** The type's name in pg_type, for example `text` or `_text` (an array of it). */
   type: string
-  /** Of the table in the statement that has it. */
+  /** Alias of its table in the statement. */
   alias: string
 }
 
@@ -46,7 +46,7 @@ export function familyOf(column: Column): Family {
   return elementFamily(column) === undefined ? 'opaque' : 'array'
 }
 
-/** Of an array column's elements; undefined when the column is no array that a filter can look into. */
+/** Family of an array column's elements; undefined when a filter cannot look into the column. */
 export function elementFamily(column: Column): Family | undefined {
   const element = column.type.slice(1)
   return column.type.startsWith('_') && Object.hasOwn(families, element) ? families[element] : undefined

@@ -22,7 +22,7 @@ const keptMax = 500
 export type FilterCompiler = (text: string, columns: Columns) => EmittedFilter
 
 /**
- * Loads the parser. The same text over the same `columns` object is compiled once. `limited`: what is emitted ends by
+ * Loads the parser. The same text over the same `columns` object is compiled once. `limited`: the emitted text ends by
  * itself when it takes too long (see `EmittedFilter`), for an engine that cannot end a statement.
  */
 export async function loadFilterCompiler(limited = false): Promise<FilterCompiler> {

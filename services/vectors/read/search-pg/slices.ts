@@ -20,7 +20,7 @@ export interface Key {
 }
 
 interface NearestKeys {
-  /** Of the nearest rows, at most `limit`. */
+  /** Keys of the nearest rows, at most `limit`. */
   keys: Key[]
   /** All rows that match. */
   eligible: number

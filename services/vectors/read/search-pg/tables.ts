@@ -18,14 +18,14 @@ export interface SearchTable {
   payload: 'joined' | 'own' | 'none'
   /** What a filter may name; the same object for as long as the table stays as it is. */
   columns: ReadonlyMap<string, Column>
-  /** Of the table on the disk, as of the last reading. */
+  /** Size of the table on disk, at the last reading. */
   bytes: number
 }
 
 interface SearchTables {
   /** Throws AppError `table_not_found`. */
   get(name: string): Promise<SearchTable>
-  /** What was read is out of date: the next `get` reads again. */
+  /** The columns are out of date: the next `get` reads again. */
   forget(): void
 }
 

@@ -20,7 +20,7 @@ export interface DeliveryRequest {
   receivedAtMs: number
   /** Headers of the record, for example the request id. */
   headers: Record<string, string>
-  /** Of the fleet event that it comes from: repeats of it get the same event ids, by which consumers drop them. */
+  /** Id of the fleet event behind it: its repeats get the same event ids, by which consumers drop them. */
   sourceEventId?: string
 }
 
@@ -32,7 +32,7 @@ export interface Deliveries {
   publish(target: string, requests: readonly DeliveryRequest[], timeoutMs: number): Promise<Position[]>
 }
 
-/** What is needed of the platform's publisher. */
+/** The used part of the platform's publisher. */
 interface DeliveryPublisher {
   publish(
     topic: typeof webhooksDeliveries,

@@ -65,7 +65,7 @@ export function createFleetHandler({ targets, deliveries }: Parts) {
       )
     } catch (error) {
       if (!isUnavailable(error)) throw error
-      // What was stored already is published again under the same event ids.
+      // Deliveries already stored are published again under the same event ids.
       return outcomes.map((outcome) =>
         outcome.kind === 'park' ? outcome : unavailable('webhook deliveries', error.message),
       )

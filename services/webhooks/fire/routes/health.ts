@@ -86,7 +86,7 @@ function healthOf(
       ? { reachable: call.answered, tookMs: call.tookMs, atMs: call.atMs }
       : probed
   const lag = lags.of(name)
-  // What was waiting at the courier's last report has been delivered since.
+  // The backlog of the courier's last report has been delivered since.
   const head = lag === 0 ? null : (seen?.head ?? null)
   return {
     reachable: newest?.reachable ?? null,

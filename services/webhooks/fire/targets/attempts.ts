@@ -25,7 +25,7 @@ interface AttemptsParts {
   targets: Pick<WatchedTargets, 'current' | 'onChange'>
 }
 
-/** Follows the attempts of every courier from now on: metrics count what came since the start. */
+/** Follows the attempts of every courier from now on: metrics count attempts since the start. */
 export async function openAttempts(parts: AttemptsParts): Promise<Attempts> {
   const { targets } = parts
   const metrics = createAttemptMetrics(parts.metrics)
