@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { requireCollection } from '#services/vectors/accept/point.ts'
+import { requireCollection } from '#services/vectors/accept/points.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
 import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'

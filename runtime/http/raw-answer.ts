@@ -2,7 +2,7 @@
 
 import type { Socket } from 'node:net'
 import { AppError } from '#lib/errors.ts'
-import { newEventId } from '#lib/event-id.ts'
+import { newEventId } from '#lib/ids.ts'
 import { linger } from './linger.ts'
 import { problemContentType, problemOf } from './problem.ts'
 import { nosniff } from './request-headers.ts'

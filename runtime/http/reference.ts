@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto'
 import fastify, { type FastifyInstance } from 'fastify'
-import { randomHex } from '#lib/random-hex.ts'
+import { randomHex } from '#lib/ids.ts'
 import { createPage, type Page, sendPage } from './page.ts'
 
 /** Nothing from elsewhere, in no frame of others: where the console is, the page shares its origin. */

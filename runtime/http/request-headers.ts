@@ -4,8 +4,7 @@
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { newEventId } from '#lib/event-id.ts'
-import { randomHex } from '#lib/random-hex.ts'
+import { newEventId, randomHex } from '#lib/ids.ts'
 import { isTraceparent } from '../observe/tracing/tracing.ts'
 import { headerNames } from '../publish/messages.ts'
 

@@ -4,7 +4,6 @@
  */
 
 import { readFileSync } from 'node:fs'
-import { get, post, read } from './calls.ts'
 import { type FindAnswer, type FindOptions, find } from './find.ts'
 import { defaultHubUrl, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
@@ -13,7 +12,15 @@ import { pathPart } from './path-part.ts'
 import { ownProblem } from './problem-error.ts'
 import type { RunCalls } from './run-types.ts'
 import { defaultRunUrl, runsOver } from './runs.ts'
-import { authorized, type Call, createTransport, type TransportOptions } from './transport.ts'
+import {
+  authorized,
+  type Call,
+  createTransport,
+  get,
+  post,
+  read,
+  type TransportOptions,
+} from './transport.ts'
 import type {
   AcceptedOperation,
   AgentDebug,

@@ -4,7 +4,7 @@
  */
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
-import { newEventId } from '#lib/event-id.ts'
+import { newEventId } from '#lib/ids.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { hubRecords } from '#topics/catalog.ts'
 import { columnsOf, type RecordKind } from './kind.ts'

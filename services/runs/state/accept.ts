@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { randomHex } from '#lib/random-hex.ts'
+import { randomHex } from '#lib/ids.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import type { ClaimedRun } from './columns.ts'
 import { readRun } from './read.ts'

@@ -12,8 +12,8 @@ import {
 } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { operationHeader } from '../write/operation.ts'
-import type { ParsedUpsert } from './parse-upsert.ts'
+import { operationHeader } from '../write/handler.ts'
+import type { ParsedUpsert } from './points.ts'
 
 const timeoutMs = deadlines.request.pointsMs
 /** Records that are encoded before other requests get a turn. */

@@ -2,7 +2,7 @@
 
 import { detach } from '#lib/detach.ts'
 import { serveWorker, Transferred } from '#lib/worker-rpc.ts'
-import { parseUpsert } from './parse-upsert.ts'
+import { parseUpsert } from './points.ts'
 
 serveWorker({
   parse(bytes: Uint8Array, hashed = false) {

@@ -10,7 +10,6 @@ import { type GatewayContext, openGateway } from './gateway.ts'
 import { registerAuth } from './routes/auth.ts'
 import { registerCount } from './routes/count.ts'
 import { registerDebug } from './routes/debug.ts'
-import { registerDelete } from './routes/delete.ts'
 import { registerEmbeddings } from './routes/embeddings.ts'
 import { registerGet } from './routes/get.ts'
 import { registerHealth } from './routes/health.ts'
@@ -19,7 +18,7 @@ import { registerScroll } from './routes/scroll.ts'
 import { registerSearch } from './routes/search.ts'
 import { registerSearchPg } from './routes/search-pg.ts'
 import { registerStats } from './routes/stats.ts'
-import { registerUpsert } from './routes/upsert.ts'
+import { registerDelete, registerUpsert } from './routes/writes.ts'
 
 export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
   const gateway = await openGateway(context)

@@ -15,7 +15,7 @@ import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { type EngineCalls, joinCalls, outcomeOfFault, type Pending } from '../write/engine-calls.ts'
 import type { GenerationHandler } from '../write/generation-writer.ts'
-import { parseOperation } from '../write/operation.ts'
+import { parseOperation } from '../write/handler.ts'
 import { type StuckRecords, skippedReason } from '../write/stuck.ts'
 
 /** Audit notes are only searched by their meaning: the mirror does not hold them. */

@@ -3,7 +3,7 @@
 import { Counter } from 'prom-client'
 import { deadlines } from '#lib/deadlines.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
-import { newEventId } from '#lib/event-id.ts'
+import { newEventId } from '#lib/ids.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { sharedMetric } from '#runtime/observe/metrics.ts'

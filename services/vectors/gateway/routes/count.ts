@@ -6,7 +6,7 @@ import { type Static, Type } from 'typebox'
 import type { Filter } from '#engines/vectors/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { requireCollection } from '../../accept/point.ts'
+import { requireCollection } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
 import { absentOr, after, afterProblems, closedObject, collection, filter } from '../schemas.ts'
 

@@ -10,7 +10,7 @@ import { shownAs } from '#runtime/http/api/shown-as.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { pointIdFault, pointsPerPiece, requireCollection } from '../../accept/point.ts'
+import { pointIdFault, pointsPerPiece, requireCollection } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   after,

@@ -7,7 +7,7 @@ import type { ScrolledPoint, ScrollQuery, ScrollResult } from '#engines/vectors/
 import { answers, pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { requireCollection } from '../../accept/point.ts'
+import { requireCollection } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   absentOr,

@@ -8,7 +8,7 @@ import { answers, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { pointsPerPiece, readQueryVector } from '../../accept/point.ts'
+import { pointsPerPiece, readQueryVector } from '../../accept/points.ts'
 import type { PgHit, PgQuery } from '../../read/search-pg/search.ts'
 import type { Gateway } from '../gateway.ts'
 import {

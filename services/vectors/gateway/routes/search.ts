@@ -7,7 +7,7 @@ import type { Hit, SearchQuery, SearchResult, VectorStore } from '#engines/vecto
 import { answers, heldBytesPerPiece, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../../accept/point.ts'
+import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   absentOr,

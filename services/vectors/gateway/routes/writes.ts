@@ -1,13 +1,16 @@
-/** POST /v1/vectors/upsert. */
+/** POST /v1/vectors/upsert and DELETE /v1/vectors/delete: publish, count the backlog, and answer 202, or when asked to wait 200 or 502. */
 
 import type { IncomingMessage } from 'node:http'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
 import { parsedOnLoopBytesMax } from '#runtime/http/json-parser.ts'
 import { receiveBody } from '#runtime/http/receive-body.ts'
 import { createValidator } from '#runtime/http/validation.ts'
+import type { Position } from '#runtime/publish/messages.ts'
+import { isReserved, reservedId } from '#services/access/audit/notes.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { leastAccess } from '#services/access/callers/credentials.ts'
@@ -18,15 +21,22 @@ import {
   idOfSeed,
 } from '#services/access/idempotency.ts'
 import { upsertBodyBytesMax } from '../../accept/byte-budget.ts'
-import { type ParsedUpsert, parseUpsert, pointsMax } from '../../accept/parse-upsert.ts'
+import { type ParsedUpsert, parseUpsert, pointsMax, requireCollection } from '../../accept/points.ts'
 import type { Reservation } from '../../read/operations/backlog.ts'
 import { newOperationNumber } from '../../read/operations/operations.ts'
 import type { Gateway } from '../gateway.ts'
-import { acceptedOperation, closedObject, collection, point, waitQuery, writeProblems } from '../schemas.ts'
-import { type AcceptedAnswer, acceptPoints } from './accept.ts'
+import {
+  acceptedOperation,
+  closedObject,
+  collection,
+  point,
+  pointId,
+  waitQuery,
+  writeProblems,
+} from '../schemas.ts'
 
 /** The schema describes the request; the type is the result of the scope's own parser. */
-const body = Type.Unsafe<ParsedUpsert>(
+const upsertBody = Type.Unsafe<ParsedUpsert>(
   closedObject(
     { collection, points: Type.Array(point, { minItems: 1, maxItems: pointsMax }) },
     { title: 'UpsertRequest' },
@@ -54,7 +64,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
         description:
           'Accepted points are in the log; they are applied in order. Not atomic: after a 503 repeat it. An id twice in ' +
           'one request: the last wins. With an Idempotency-Key header a repeated request gets the first answer again.',
-        body,
+        body: upsertBody,
         querystring: waitQuery,
         headers: idempotencyHeaders,
         response: { 200: acceptedOperation, 202: acceptedOperation },
@@ -127,4 +137,88 @@ function accept(upsert: Upsert, operation: string): Promise<AcceptedAnswer> {
 function operationNumber(seed: string | undefined): string {
   if (seed === undefined) return newOperationNumber()
   return idOfSeed(seed, 'operation').replaceAll('-', '').slice(0, 16)
+}
+
+const idsMax = 1_000
+const deleteBody = closedObject(
+  { collection, ids: Type.Array(pointId, { minItems: 1, maxItems: idsMax }) },
+  { title: 'DeleteRequest' },
+)
+
+export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
+  scope.withTypeProvider<TypeBoxTypeProvider>().delete(
+    '/delete',
+    {
+      onRequest: leastAccess('member'),
+      config: { operation: 'delete', problems: writeProblems },
+      schema: {
+        operationId: 'deletePoints',
+        tags: ['vectors'],
+        summary: 'Delete points by id',
+        description: 'Deleting a point that is not there is no fault.',
+        body: deleteBody,
+        querystring: waitQuery,
+        response: { 200: acceptedOperation, 202: acceptedOperation },
+      },
+    },
+    async (request, reply) => {
+      const name = requireCollection(request.body.collection)
+      const ids = [...new Set(request.body.ids)]
+      if (ids.some((id) => isReserved(name, id))) throw reservedId()
+      const { agentId } = callerOf(request)
+      const reservation = gateway.backlog.reserve(agentId, ids.length)
+      const operation = newOperationNumber()
+      const headers = { operation, agentId, request: recordHeaders(request) }
+      try {
+        return await withAudit(gateway, request, reply, { collection: name }, () =>
+          acceptPoints(gateway, reply, {
+            collection: name,
+            points: request.body.ids.length,
+            operation,
+            wait: request.query.wait === 'true',
+            reservation,
+            publish: () => gateway.points.delete(name, ids, headers),
+          }),
+        )
+      } finally {
+        // Points already in the log stay counted.
+        reservation.release()
+      }
+    },
+  )
+}
+
+interface Acceptance {
+  collection: string
+  /** Points or ids of the request. */
+  points: number
+  operation: string
+  wait: boolean
+  reservation: Reservation
+  publish(): Promise<Position[]>
+}
+
+interface AcceptedAnswer {
+  operation_id: string
+  status: 'accepted' | 'applied'
+  collection: string
+  points: number
+}
+
+/** Throws AppError `log_unavailable`, or `operation_failed` (502) when the caller waits and a point fails. */
+async function acceptPoints(
+  gateway: Pick<Gateway, 'operations'>,
+  reply: FastifyReply,
+  { collection, points, operation, wait, reservation, publish }: Acceptance,
+): Promise<AcceptedAnswer> {
+  const positions = await publish()
+  reservation.accepted(positions)
+  const made = gateway.operations.of(operation, positions)
+  const operation_id = gateway.operations.idOf(made)
+  const state = wait ? await gateway.operations.wait(made) : ({ status: 'accepted' } as const)
+  if (state.status === 'failed') {
+    throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
+  }
+  reply.code(state.status === 'applied' ? 200 : 202)
+  return { operation_id, status: state.status, collection, points }
 }
