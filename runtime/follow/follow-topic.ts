@@ -178,33 +178,39 @@ export interface ReadMessage<V> {
 }
 
 /**
- * Decodes a record whatever state the registry is in. At once where the schema is known. While the registry is away it is asked again until the signal aborts. Never rejects.
+ * Decodes a record whatever state the registry is in. At once where the schema is known. While the registry is away it is asked
+ * again until the signal aborts. Never rejects.
  */
 export function readMessage<S extends SchemaName>(
-  { codec, log }: { codec: Codec; log: Logger },
+  parts: { codec: Codec; log: Logger },
   topic: Topic<S>,
   record: StoredRecord,
   signal: AbortSignal,
 ): ReadMessage<Schemas[S]> | Promise<ReadMessage<Schemas[S]>> {
-  async function retry(first: () => Promise<Message<Schemas[S]>>): Promise<ReadMessage<Schemas[S]>> {
-    let read = first
-    for (let failures = 0; ; failures++) {
-      try {
-        return { message: await read() }
-      } catch (error) {
-        if (!isUnavailable(error)) return { fault: describeError(error) }
-        if (signal.aborted) return {}
-        if (failures === 0)
-          log.warn({ topic: topic.name, partition: record.partition, ...whyWaiting(error) }, 'follow.waiting')
-        await sleep(backoffMs(failures, registryBackoff), signal)
-        read = async () => codec.decode(topic, record)
-      }
-    }
-  }
   try {
-    const message = codec.decode(topic, record)
-    return message instanceof Promise ? retry(() => message) : { message }
+    const message = parts.codec.decode(topic, record)
+    return message instanceof Promise ? readLate(parts, topic, record, signal, message) : { message }
   } catch (error) {
-    return retry(() => Promise.reject(error))
+    return readLate(parts, topic, record, signal, Promise.reject(error))
+  }
+}
+
+async function readLate<S extends SchemaName>(
+  { codec, log }: { codec: Codec; log: Logger },
+  topic: Topic<S>,
+  record: StoredRecord,
+  signal: AbortSignal,
+  first: Promise<Message<Schemas[S]>>,
+): Promise<ReadMessage<Schemas[S]>> {
+  for (let failures = 0; ; failures++) {
+    try {
+      return { message: await (failures === 0 ? first : codec.decode(topic, record)) }
+    } catch (error) {
+      if (!isUnavailable(error)) return { fault: describeError(error) }
+      if (signal.aborted) return {}
+      if (failures === 0)
+        log.warn({ topic: topic.name, partition: record.partition, ...whyWaiting(error) }, 'follow.waiting')
+      await sleep(backoffMs(failures, registryBackoff), signal)
+    }
   }
 }
