@@ -11,7 +11,7 @@ import { crashedReason } from './crash-guard.ts'
 import { undecodable } from './dead-letters.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { Decode, PartitionRunner, RunnerHost } from './partition-host.ts'
-import { copyOut, keepMuch } from './record-buffer.ts'
+import { addShare, copyOut, isHardlyNeeded, recordBytes, type Shares } from './record-buffer.ts'
 import type { BatchOptions } from './types.ts'
 
 /** A record of the batch at work. */
@@ -107,9 +107,13 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
     return this.#work ?? Promise.resolve()
   }
 
-  copyOut(): void {
-    if (this.#seen === this.#items && keepMuch(this.#items.map(({ record }) => record))) {
-      for (const item of this.#items) item.copyOut(this.#decode)
+  addShares(shares: Shares): void {
+    for (const { record } of this.#items) addShare(shares, record, recordBytes(record))
+  }
+
+  copyOut(shares: Shares): void {
+    if (this.#seen === this.#items) {
+      for (const item of this.#items) if (isHardlyNeeded(item.record, shares)) item.copyOut(this.#decode)
     }
     this.#seen = this.#items
   }

@@ -135,7 +135,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   copyOut(): void {
     // Records that are handled soon are not worth a copy.
     if (this.#host.group.breaker.allowsCalls && !this.#isHeldUp()) return
-    for (const { records } of this.#lanes.values()) records.replace(copyOut)
+    for (const lane of this.#lanes.values()) lane.replace(copyOut)
   }
 
   stop(): void {
@@ -168,9 +168,11 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   #join(key: string, record: StoredRecord): void {
     this.#bytes += recordBytes(record)
     const known = this.#lanes.get(key)
-    const lane = known ?? new Lane(key)
-    lane.records.push(record)
-    if (known) return
+    if (known) {
+      known.push(record)
+      return
+    }
+    const lane = new Lane(key, record)
     this.#lanes.set(key, lane)
     this.#headIsReady(lane)
   }
@@ -287,12 +289,12 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
 
   /** The head is settled: the watermark may rise, the lane goes on. */
   #settle(lane: Lane): void {
-    const head = lane.records.shift()!
+    const { head } = lane
     this.#bytes -= recordBytes(head)
     this.#window.settle(head.offset)
     this.#host.committer.settled()
     this.#retrying.settled(lane)
-    if (lane.records.length > 0) this.#headIsReady(lane)
+    if (lane.shift()) this.#headIsReady(lane)
     else this.#lanes.delete(lane.key)
   }
 }

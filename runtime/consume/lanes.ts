@@ -16,19 +16,35 @@ import type { Window } from './window.ts'
 
 export class Lane {
   readonly key: string
-  readonly records = new Queue<StoredRecord>()
+  head: StoredRecord
+  /** Behind the head. Most lanes hold one record: they have none. */
+  #more: Queue<StoredRecord> | null = null
   /** Failed tries of the head. */
   attempts = 0
   /** What the handler keeps with them. */
   retriesUsed = 0
 
-  constructor(key: string) {
+  constructor(key: string, first: StoredRecord) {
     this.key = key
+    this.head = first
   }
 
-  /** A lane without records is dropped at once. */
-  get head(): StoredRecord {
-    return this.records.peek()!
+  push(record: StoredRecord): void {
+    this.#more ??= new Queue()
+    this.#more.push(record)
+  }
+
+  /** Drops the head; false when the lane is empty now. */
+  shift(): boolean {
+    const next = this.#more?.shift()
+    if (!next) return false
+    this.head = next
+    return true
+  }
+
+  replace(make: (record: StoredRecord) => StoredRecord): void {
+    this.head = make(this.head)
+    this.#more?.replace(make)
   }
 }
 

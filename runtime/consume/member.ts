@@ -15,6 +15,7 @@ import { registerGroup } from './metrics.ts'
 import { Partition } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart } from './position.ts'
+import type { Shares } from './record-buffer.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
 
 /** Between two ticks while nothing waits. */
@@ -254,8 +255,13 @@ export class Member implements LaneConsumer {
   #tick(): void {
     this.#group.calls.abortOverdue()
     const nowMs = Date.now()
+    const shares: Shares = new Map()
+    for (const { buffer, runner } of this.#partitions.values()) {
+      buffer.addShares(shares)
+      runner.addShares?.(shares)
+    }
     for (const partition of this.#partitions.values()) {
-      partition.tick(nowMs)
+      partition.tick(nowMs, shares)
       // Heartbeats work again after a silence: nothing else says so.
       partition.pump()
     }

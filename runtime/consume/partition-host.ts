@@ -13,7 +13,7 @@ import type { Bookkeeping } from './event-ids.ts'
 import type { EngineBreaker, HandlerCalls } from './handler-calls.ts'
 import type { Progress, ResumeState } from './metadata.ts'
 import type { GroupMetrics } from './metrics.ts'
-import type { RecordBuffer } from './record-buffer.ts'
+import type { RecordBuffer, Shares } from './record-buffer.ts'
 import type { ConsumerOptions } from './types.ts'
 
 /** What the partitions of one group in one process share. */
@@ -100,8 +100,10 @@ export interface PartitionRunner {
   settledBefore?(record: StoredRecord): void
   /** Heads that wait for a time are due now. */
   wake?(): void
-  /** Called now and then: records that wait are copied out of what they were read with, where copies take less. */
-  copyOut(): void
+  /** Adds the bytes of records at work, where their blocks are worth keeping. */
+  addShares?(shares: Shares): void
+  /** Called now and then: records that wait are copied out of the blocks that they were read with, where copies take less. */
+  copyOut(shares: Shares): void
   /** The partition is gone: drop pending records. */
   stop(): void
 }

@@ -12,7 +12,7 @@ import { bufferedRecordsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata, ResumeState } from './metadata.ts'
 import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
 import { Reading, type Start, staleReason } from './position.ts'
-import { RecordBuffer } from './record-buffer.ts'
+import { RecordBuffer, type Shares } from './record-buffer.ts'
 
 interface PartitionOptions {
   group: GroupContext
@@ -190,10 +190,10 @@ export class Partition implements RunnerHost {
   }
 
   /** Now and then: keeps an idle position fresh, stops one that has been stuck for too long. */
-  tick(nowMs: number): void {
+  tick(nowMs: number, shares: Shares): void {
     if (this.ending.aborted) return
-    this.buffer.copyOut()
-    this.runner.copyOut()
+    this.buffer.copyOut(shares)
+    this.runner.copyOut(shares)
     const ageMs = nowMs - this.#progressedAtMs
     if (ageMs < refreshAfterMs || this.#reading.doubtful) return
     if (this.atRest) {

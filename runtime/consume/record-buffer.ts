@@ -32,14 +32,18 @@ function blockOf({ value, key }: StoredRecord): ArrayBufferLike | undefined {
   return (value ?? key)?.buffer
 }
 
-/** True when the memory that these records keep alive is more than twice what copies of them would take. */
-export function keepMuch(records: readonly StoredRecord[]): boolean {
-  let kept = 0
-  let needed = 0
-  const blocks = new Set(records.map(blockOf))
-  for (const block of blocks) kept += block?.byteLength ?? 0
-  for (const record of records) needed += recordBytes(record)
-  return kept > 2 * needed
+/** Bytes that wait in a group, by the block of memory that they were read with: a response may serve many partitions. */
+export type Shares = Map<ArrayBufferLike, number>
+
+export function addShare(shares: Shares, record: StoredRecord, bytes: number): void {
+  const block = blockOf(record)
+  if (block) shares.set(block, (shares.get(block) ?? 0) + bytes)
+}
+
+/** True when the block of a record is more than twice as large as all that waits of it: copies take less. */
+export function isHardlyNeeded(record: StoredRecord, shares: Shares): boolean {
+  const block = blockOf(record)
+  return block !== undefined && block.byteLength > 2 * (shares.get(block) ?? 0)
 }
 
 /**
@@ -176,13 +180,16 @@ export class RecordBuffer {
     return record
   }
 
+  /** Adds the bytes that wait here. All of a chunk was read together. */
+  addShares(shares: Shares): void {
+    for (const { records, bytes } of this.#chunks) addShare(shares, records.at(-1)!, bytes)
+  }
+
   /** Called now and then: records that were here the last time are copied, where copies take less. */
-  copyOut(): void {
+  copyOut(shares: Shares): void {
     const first = this.#chunks.peek()
     for (const chunk of this.#chunks) {
-      // All of a chunk was read together.
-      const kept = blockOf(chunk.records.at(-1)!)?.byteLength ?? 0
-      if (chunk.seen && kept > 2 * chunk.bytes) {
+      if (chunk.seen && isHardlyNeeded(chunk.records.at(-1)!, shares)) {
         chunk.records = chunk.records.slice(chunk === first ? this.#at : 0).map(copyOut)
         if (chunk === first) this.#at = 0
       }

@@ -4,6 +4,7 @@ import { expect, test, vi } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { BatchRunner } from '#runtime/consume/batch-runner.ts'
 import type { Decode, RunnerHost } from '#runtime/consume/partition-host.ts'
+import type { Shares } from '#runtime/consume/record-buffer.ts'
 import { RecordBuffer } from '#runtime/consume/record-buffer.ts'
 import type { BatchOptions } from '#runtime/consume/types.ts'
 
@@ -32,7 +33,12 @@ async function atWork(records: number, block: ArrayBuffer) {
   const runner = new BatchRunner(host, options, decode as unknown as Decode<never>)
   runner.pump()
   await vi.waitFor(() => expect(runner.inFlight()).toBe(1))
-  return { decode, tick: () => runner.copyOut() }
+  function tick(): void {
+    const shares: Shares = new Map()
+    runner.addShares(shares)
+    runner.copyOut(shares)
+  }
+  return { decode, tick }
 }
 
 test('records are copied out of a block that hardly anything else needs, once they have waited', async () => {
