@@ -10,7 +10,7 @@ type Kept = NonNullable<unknown>
  */
 export function createLru<K extends Kept, V extends Kept>(
   countMax: number,
-  options: Pick<LRUCache.Options<K, V, unknown>, 'ttl'> = {},
+  options: Pick<LRUCache.Options<K, V, unknown>, 'disposeAfter' | 'ttl'> = {},
 ): LRUCache<K, V> {
   return new LRUCache<K, V>({ ...options, maxSize: countMax, sizeCalculation: () => 1 })
 }

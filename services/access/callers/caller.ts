@@ -95,15 +95,13 @@ interface Remembered extends Found {
  */
 export async function openFollowedCallers(parts: FollowedCallersParts) {
   const { now = Date.now } = parts
-  const remembered = createLru<string, Remembered>(rememberedMax)
+  const remembered = createMemory()
   const checking = new Map<string, Promise<Caller>>()
   let changes = 0
   const scope = createScope()
   const tails = await followChanges(parts, scope, (owner) => {
     changes += 1
-    for (const [credential, { caller }] of remembered.entries()) {
-      if (caller.agentId === owner) remembered.delete(credential)
-    }
+    remembered.dropOwner(owner)
     parts.changed?.(owner)
   })
   const current = () => tails.every((tail) => tail.current())
@@ -123,7 +121,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts) {
       return known.caller
     }
     if (found) return found.caller
-    remembered.delete(credential)
+    remembered.drop(credential)
     throw parts.refused(credential)
   }
 
@@ -135,7 +133,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts) {
       const found = answer && { ...answer, checkedAt: performance.now() }
       if (changes !== seen && round < roundsMax) continue
       // A row read before a change must not be kept after it.
-      if (found && changes === seen) remembered.set(credential, found)
+      if (found && changes === seen) remembered.keep(credential, found)
       return found
     }
   }
@@ -164,6 +162,35 @@ export async function openFollowedCallers(parts: FollowedCallersParts) {
       return started
     },
     close: () => scope.close(),
+  }
+}
+
+/**
+ * Callers by credential. They are found by their owner as well: changes come in bursts, for example of many new agents, and
+ * each would look through all that is remembered.
+ */
+function createMemory() {
+  const byOwner = new Map<string, Set<string>>()
+  const callers = createLru<string, Remembered>(rememberedMax, {
+    disposeAfter({ caller }, credential) {
+      const credentials = byOwner.get(caller.agentId)
+      if (callers.has(credential)) return
+      credentials?.delete(credential)
+      if (credentials?.size === 0) byOwner.delete(caller.agentId)
+    },
+  })
+  return {
+    get: (credential: string) => callers.get(credential),
+    drop: (credential: string) => callers.delete(credential),
+    keep(credential: string, found: Remembered) {
+      callers.set(credential, found)
+      const owner = found.caller.agentId
+      const credentials = byOwner.get(owner) ?? new Set()
+      byOwner.set(owner, credentials.add(credential))
+    },
+    dropOwner(owner: string) {
+      for (const credential of [...(byOwner.get(owner) ?? [])]) callers.delete(credential)
+    },
   }
 }
 
