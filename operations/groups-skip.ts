@@ -1,11 +1,10 @@
 /** Lets the writer of an index pass one record that it cannot get through: the record is parked, its operation fails. */
 
 import { Type } from 'typebox'
-import type { PartitionRange } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { listDeadLetters } from '#runtime/consume/dead-letters.ts'
-import { readRange } from '#runtime/follow/read-records.ts'
+import { readOne } from '#runtime/follow/read-records.ts'
 import type { StoredRecord, TopicLocation } from '#runtime/publish/messages.ts'
 import { operationHeader } from '#services/vectors/write/handler.ts'
 import { markSkipped } from '#services/vectors/write/stuck.ts'
@@ -60,7 +59,7 @@ export const skipRecordOperation = defineChange({
     if (position > offset) {
       throw new AppError('conflict', `${group} has passed ${partition}/${offset}: it is at ${position}.`)
     }
-    const { key, headers } = await readOne(place)
+    const { key, headers } = await recordOf(place)
     const { epoch } = location
     const text = key?.toString() ?? ''
     await markSkipped(
@@ -106,19 +105,10 @@ async function positionOf({
 }
 
 /** Throws AppError `not_found` where the log holds no such record. */
-async function readOne({ platform, location, partition, offset }: Place): Promise<StoredRecord> {
-  const { eventLog } = platform.engines
+async function recordOf({ platform, location, partition, offset }: Place): Promise<StoredRecord> {
   const topic = location.physicalName
-  const range: PartitionRange | undefined = (await eventLog.offsets(topic)).find(
-    (one) => one.partition === partition,
-  )
-  let found: StoredRecord | undefined
-  if (range && offset >= range.start && offset < range.end) {
-    const wanted = { topic, partition, from: offset, to: offset + 1, timeoutMs: readMsMax }
-    await readRange(eventLog, wanted, (record) => {
-      found = record
-    })
-  }
+  const place = { topic, partition, offset, timeoutMs: readMsMax }
+  const found = await readOne(platform.engines.eventLog, place)
   if (!found) throw new AppError('not_found', `${topic} holds no record at ${partition}/${offset}.`)
   return found
 }

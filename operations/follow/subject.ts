@@ -6,7 +6,7 @@
 import { decodeTime } from 'ulid'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { readRange } from '#runtime/follow/read-records.ts'
+import { readOne } from '#runtime/follow/read-records.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { openSecrets } from '#services/access/secrets/secrets.ts'
 import { readDispatch } from '#services/runs/state/dispatches.ts'
@@ -148,21 +148,14 @@ function callOf(record: StoredRecord | null): Pick<Subject, 'requestId' | 'aroun
 }
 
 /** Null where the log holds it no longer. */
-async function recordAt(
+function recordAt(
   { engines: { eventLog }, publisher }: OperatedPlatform,
   topic: Topic,
   partition: number,
   offset: number,
 ): Promise<StoredRecord | null> {
   const { physicalName } = publisher.locationOf(topic)
-  const range = (await eventLog.offsets(physicalName)).find((one) => one.partition === partition)
-  if (!range || offset < range.start || offset >= range.end) return null
-  const only = { topic: physicalName, partition, from: offset, to: offset + 1, timeoutMs: readTimeoutMs }
-  let found: StoredRecord | null = null
-  await readRange(eventLog, only, (record) => {
-    found = record
-  })
-  return found
+  return readOne(eventLog, { topic: physicalName, partition, offset, timeoutMs: readTimeoutMs })
 }
 
 /** Ids that the platform makes hold their time: UUIDs of version 7, and the ULIDs of webhooks. */

@@ -1,6 +1,6 @@
 /** Reads what a topic holds now, from chosen offsets: all of it, one range, or one record each; joins no reader group. */
 
-import type { Log, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { spendTurn } from '#lib/loop-turn.ts'
@@ -71,29 +71,55 @@ interface RecordRange {
   timeoutMs: number
 }
 
-/** Calls `visit` with each record in order. Throws AppError `log_unavailable` when it takes longer than `timeoutMs`. */
+/**
+ * Calls `visit` with each record in order; reads that partition alone. Throws AppError `log_unavailable` when it takes longer
+ * than `timeoutMs`, `not_found` when the log does not hold `from` any more.
+ */
 export async function readRange(
   eventLog: Log,
   { topic, partition, from, to, timeoutMs }: RecordRange,
   visit: (record: StoredRecord) => void,
 ): Promise<void> {
   if (from >= to) return
-  const late = AbortSignal.timeout(timeoutMs)
-  const complete = new AbortController()
-  await readRecords({
-    eventLog,
-    topic,
-    startOf: (range) => (range.partition === partition ? from : range.end),
-    signal: AbortSignal.any([late, complete.signal]),
-    records(records) {
-      for (const record of records) if (record.offset < to && !record.hidden) visit(record)
-      // The newest record is never compacted away, and hidden ones come as well: the end is always seen.
-      if (records.at(-1)!.offset >= to - 1) complete.abort()
-    },
-  })
-  if (late.aborted && !complete.signal.aborted) {
-    throw new AppError('log_unavailable', 'Reading the log takes too long; try again.', { retryAfter: 5 })
+  const end = Promise.withResolvers<void>()
+  const late = setTimeout(() => {
+    end.reject(
+      new AppError('log_unavailable', 'Reading the log takes too long; try again.', { retryAfter: 5 }),
+    )
+  }, timeoutMs)
+  let reader: LogReader | undefined
+  try {
+    reader = await eventLog.read({
+      topic,
+      from: new Map([[partition, from]]),
+      listener: {
+        records(_, records) {
+          for (const record of records) if (record.offset < to && !record.hidden) visit(record)
+          // The newest record is never compacted away, and hidden ones come as well: the end is always seen.
+          if (records.at(-1)!.offset >= to - 1) end.resolve()
+        },
+        misplaced: () => end.reject(new AppError('not_found', 'The position is not in the log any more.')),
+      },
+    })
+    await end.promise
+  } finally {
+    clearTimeout(late)
+    await reader?.close()
   }
+}
+
+/** The record at an offset; null where the log does not hold it. Throws AppError `log_unavailable`. */
+export async function readOne(
+  eventLog: Log,
+  { offset, ...place }: Omit<RecordRange, 'from' | 'to'> & { offset: number },
+): Promise<StoredRecord | null> {
+  const range = (await eventLog.offsets(place.topic)).find(({ partition }) => partition === place.partition)
+  if (!range || offset < range.start || offset >= range.end) return null
+  let found: StoredRecord | null = null
+  await readRange(eventLog, { ...place, from: offset, to: offset + 1 }, (record) => {
+    found = record
+  })
+  return found
 }
 
 interface ReadFirstOptions {
