@@ -10,6 +10,7 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
+import { createChannels } from './channels.ts'
 import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
 import type { PgliteThread, PgliteThreadData } from './pglite-thread.ts'
 import type { Relational, SqlResult, SqlValue } from './port.ts'
@@ -183,7 +184,6 @@ const restartMs = 1_000
 type Supervisor = ReturnType<typeof createSupervisor>
 
 export function createSupervisor(data: PgliteThreadData, log: Logger) {
-  const channels = new Map<string, Set<(payload: string) => void>>()
   const deadline = () => Date.now() + data.transactionMsMax
   let thread: Thread | undefined
   let startedAt = Number.NEGATIVE_INFINITY
@@ -198,10 +198,10 @@ export function createSupervisor(data: PgliteThreadData, log: Logger) {
         return relationalUnavailable(cause)
       },
     )
-    opened.on('notify', ({ channel, payload }: { channel: string; payload: string }) => {
-      for (const listener of channels.get(channel) ?? []) listener(payload)
-    })
-    for (const channel of channels.keys()) opened.call.listen(channel, deadline()).catch(() => {})
+    opened.on('notify', ({ channel, payload }: { channel: string; payload: string }) =>
+      channels.deliver(channel, payload),
+    )
+    for (const channel of channels.names()) opened.call.listen(channel, deadline()).catch(() => {})
     return opened
   }
 
@@ -215,25 +215,16 @@ export function createSupervisor(data: PgliteThreadData, log: Logger) {
     return thread
   }
 
+  const channels = createChannels({
+    listen: async (channel) => get().call.listen(channel, deadline()),
+    async unlisten(channel) {
+      if (!closing) await get().call.unlisten(channel, deadline())
+    },
+  })
+
   return {
     get,
-    async listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>> {
-      const listeners = channels.get(channel) ?? new Set()
-      channels.set(channel, listeners.add(listener))
-      const leave = () => {
-        listeners.delete(listener)
-        return listeners.size === 0 && channels.delete(channel)
-      }
-      try {
-        await get().call.listen(channel, deadline())
-      } catch (error) {
-        leave()
-        throw error
-      }
-      return async () => {
-        if (leave() && !closing) await get().call.unlisten(channel, deadline())
-      }
-    },
+    listen: channels.listen,
     /** Ends this thread, whatever it is doing: the next call gets a fresh one. */
     async replace(stuck: Thread): Promise<void> {
       if (thread === stuck) thread = undefined

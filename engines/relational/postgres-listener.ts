@@ -4,13 +4,13 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
+import { createChannels } from './channels.ts'
 import { quoteIdentifier } from './copy-format.ts'
 import { relationalUnavailable } from './sql-faults.ts'
 
 const reconnectBackoff = { baseMs: 200, maxMs: 5_000 }
 
 export function createListener(createClient: () => pg.Client, log: Logger) {
-  const channels = new Map<string, Set<(payload: string) => void>>()
   const closed = new AbortController()
   let client: Promise<pg.Client> | undefined
   let last: Promise<unknown> = Promise.resolve()
@@ -27,13 +27,11 @@ export function createListener(createClient: () => pg.Client, log: Logger) {
     opened.on('error', () => {})
     opened.on('end', () => {
       client = undefined
-      if (channels.size > 0 && !closed.signal.aborted) void reopen()
+      if (channels.names().length > 0 && !closed.signal.aborted) void reopen()
     })
-    opened.on('notification', ({ channel, payload }) => {
-      for (const listener of channels.get(channel) ?? []) listener(payload ?? '')
-    })
+    opened.on('notification', ({ channel, payload }) => channels.deliver(channel, payload ?? ''))
     await opened.connect()
-    for (const channel of channels.keys()) await opened.query(`listen ${quoteIdentifier(channel)}`)
+    for (const channel of channels.names()) await opened.query(`listen ${quoteIdentifier(channel)}`)
     return opened
   }
 
@@ -46,11 +44,11 @@ export function createListener(createClient: () => pg.Client, log: Logger) {
   }
 
   async function reopen(): Promise<void> {
-    for (let tries = 0; channels.size > 0 && !closed.signal.aborted; tries++) {
+    for (let tries = 0; channels.names().length > 0 && !closed.signal.aborted; tries++) {
       try {
         await connected()
         // What happened meanwhile was not heard.
-        for (const listeners of channels.values()) for (const listener of listeners) listener('')
+        for (const channel of channels.names()) channels.deliver(channel, '')
         return
       } catch (error) {
         log.warn({ tries, reason: describeError(error) }, 'relational.listener-waiting')
@@ -59,24 +57,18 @@ export function createListener(createClient: () => pg.Client, log: Logger) {
     }
   }
 
-  return {
-    async listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>> {
-      const listeners = channels.get(channel) ?? new Set()
-      channels.set(channel, listeners.add(listener))
-      const leave = () => {
-        listeners.delete(listener)
-        return listeners.size === 0 && channels.delete(channel)
-      }
-      try {
-        await query(`listen ${quoteIdentifier(channel)}`)
-      } catch (error) {
-        leave()
+  const channels = createChannels({
+    listen: (channel) =>
+      query(`listen ${quoteIdentifier(channel)}`).catch((error) => {
         throw relationalUnavailable(error)
-      }
-      return async () => {
-        if (leave() && client) await query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
-      }
+      }),
+    async unlisten(channel) {
+      if (client) await query(`unlisten ${quoteIdentifier(channel)}`).catch(() => {})
     },
+  })
+
+  return {
+    listen: channels.listen,
     async close(): Promise<void> {
       closed.abort()
       channels.clear()
