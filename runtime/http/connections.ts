@@ -24,7 +24,9 @@ export interface Connections {
   bodyEnds(socket: Socket): void
 }
 
-export interface ConnectionLimits extends PlaceLimits {
+export interface ConnectionLimits {
+  connectionsMax: number
+  addressConnectionsMax: number
   /** A new connection that says nothing for so long is closed. */
   firstByteMs: number
   /** How often unfinished headers and bodies are measured. */
@@ -41,7 +43,8 @@ const usualLimits: ConnectionLimits = {
 /** Line ends between requests are no beginning of one. */
 const lineEndsMax = 4
 
-interface Connection extends Place {
+interface Connection {
+  readonly socket: Socket
   openedMs: number
   /** `bytesRead` of the socket when its last request was over; null before the first request. */
   mark: number | null
@@ -65,14 +68,11 @@ interface ConnectionsOptions {
 export function createConnections(options: ConnectionsOptions): Connections {
   const { strangers, trustedProxies = [], limits = usualLimits } = options
   let looking: NodeJS.Timeout | undefined
-  const places = createPlaces<Connection>(limits, trustedProxies, {
-    make: newConnection,
-    freed(one) {
-      endHolding(one)
-      if (places.count > 0) return
-      clearInterval(looking)
-      looking = undefined
-    },
+  const places = createPlaces(limits, trustedProxies, (one) => {
+    endHolding(one)
+    if (places.count > 0) return
+    clearInterval(looking)
+    looking = undefined
   })
 
   function refuse(one: Connection, fault: AppError): void {
@@ -167,59 +167,50 @@ function endHolding(one: Connection): void {
   one.holding = null
 }
 
-interface Place {
-  readonly socket: Socket
-}
-
-interface Places<T extends Place> {
+interface Places {
   readonly count: number
   /** Null where no place can be made: the socket is closed then. The place is idle, and free when the socket closes. */
-  take(socket: Socket): T | null
-  of(socket: Socket): T | undefined
-  all(): Iterable<T>
+  take(socket: Socket): Connection | null
+  of(socket: Socket): Connection | undefined
+  all(): Iterable<Connection>
   /** Idle from now on: it goes when those that were idle before are gone. */
-  rest(place: T): void
+  rest(place: Connection): void
   /** Not idle any more. */
-  wake(place: T): void
+  wake(place: Connection): void
 }
 
-interface PlaceLimits {
-  connectionsMax: number
-  addressConnectionsMax: number
-}
-
-interface Address<T> {
+interface Address {
   count: number
-  idle: Set<T>
+  idle: Set<Connection>
 }
 
 /** `trustedProxies` are CIDRs of those that carry the connections of many: they have no bound of an address. */
-function createPlaces<T extends Place>(
-  limits: PlaceLimits,
+function createPlaces(
+  limits: ConnectionLimits,
   trustedProxies: readonly string[],
-  { make, freed }: { make(socket: Socket): T; freed(place: T): void },
-): Places<T> {
+  freed: (place: Connection) => void,
+): Places {
   const isProxy = listOf(trustedProxies)
-  const all = new Map<Socket, T>()
-  const addresses = new Map<string, Address<T>>()
-  const addressOf = new Map<T, string>()
+  const all = new Map<Socket, Connection>()
+  const addresses = new Map<string, Address>()
+  const addressOf = new Map<Connection, string>()
   /** Idle longest first. */
-  const idle = new Set<T>()
+  const idle = new Set<Connection>()
 
-  const idleOf = (place: T) => addresses.get(addressOf.get(place) ?? '')?.idle
+  const idleOf = (place: Connection) => addresses.get(addressOf.get(place) ?? '')?.idle
 
-  function wake(place: T): void {
+  function wake(place: Connection): void {
     idle.delete(place)
     idleOf(place)?.delete(place)
   }
 
-  function rest(place: T): void {
+  function rest(place: Connection): void {
     if (!all.has(place.socket)) return
     idle.add(place)
     idleOf(place)?.add(place)
   }
 
-  function free(place: T): void {
+  function free(place: Connection): void {
     if (!all.delete(place.socket)) return
     wake(place)
     const network = addressOf.get(place)
@@ -229,7 +220,7 @@ function createPlaces<T extends Place>(
     freed(place)
   }
 
-  function makeRoom(among: Set<T>): boolean {
+  function makeRoom(among: Set<Connection>): boolean {
     const [longest] = among
     if (!longest) return false
     free(longest)
@@ -237,7 +228,7 @@ function createPlaces<T extends Place>(
     return true
   }
 
-  function hasRoom(address: Address<T> | undefined): boolean {
+  function hasRoom(address: Address | undefined): boolean {
     if (address && address.count >= limits.addressConnectionsMax && !makeRoom(address.idle)) return false
     return all.size < limits.connectionsMax || makeRoom(idle)
   }
@@ -253,7 +244,7 @@ function createPlaces<T extends Place>(
         socket.destroy()
         return null
       }
-      const place = make(socket)
+      const place = newConnection(socket)
       all.set(socket, place)
       if (network !== null) {
         const address = addresses.get(network) ?? { count: 0, idle: new Set() }
