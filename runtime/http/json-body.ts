@@ -2,7 +2,8 @@
 
 import { isAscii, isUtf8 } from 'node:buffer'
 import { AppError } from '#lib/errors.ts'
-import { pointerPart, validationFailed } from './validation.ts'
+import { pointerPart } from '#lib/json-pointer.ts'
+import { validationFailed } from './validation.ts'
 
 /** Deeper values overflow the stack of later steps: a copy between threads, JSON.stringify. */
 const depthMax = 128

@@ -3,6 +3,7 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler } from 'fastify'
 import { AppError, type FieldError } from '#lib/errors.ts'
+import { pointerPart } from '#lib/json-pointer.ts'
 
 /** Faults that one answer lists. */
 export const fieldErrorsMax = 20
@@ -48,11 +49,6 @@ export function validationFailed(errors: FieldError[]): AppError {
   return new AppError('validation_failed', 'Correct the fields that are named in errors.', {
     errors: errors.slice(0, fieldErrorsMax),
   })
-}
-
-/** One name of a JSON Pointer (RFC 6901). */
-export function pointerPart(name: string | number): string {
-  return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 function isSmall(value: unknown): boolean {

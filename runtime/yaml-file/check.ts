@@ -4,8 +4,9 @@ import { createRequire } from 'node:module'
 import type { Ajv, ErrorObject } from 'ajv'
 import type { TSchema } from 'typebox'
 import type { Environment } from '#lib/config.ts'
+import { pointerPart } from '#lib/json-pointer.ts'
 import { nearestName } from '#lib/nearest-name.ts'
-import { type Parsed, pointerPart } from './parse-yaml.ts'
+import type { Parsed } from './parse-yaml.ts'
 
 /** Values shorter than this are no secrets: they would be found everywhere. */
 const secretLengthMin = 8

@@ -16,6 +16,7 @@ import {
   visit,
   type YAMLError,
 } from 'yaml'
+import { pointerPart } from '#lib/json-pointer.ts'
 
 export interface Place {
   line: number
@@ -165,11 +166,6 @@ class TooMuch extends Error {
 /** Whether a value of the file is a map. */
 export function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** One name of a JSON Pointer (RFC 6901). */
-export function pointerPart(name: string): string {
-  return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 function joined(path: string, name: string): string {
