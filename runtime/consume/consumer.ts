@@ -27,7 +27,7 @@ export async function startBatchConsumer<S extends SchemaName>(
   options: BatchOptions<S>,
 ): Promise<RunningConsumer> {
   const { codec, tracing, eventLog } = dependencies
-  const traced = tracing ? tracedBatches(options, tracing, eventLog.driver) : options
+  const traced = tracing?.isOn ? tracedBatches(options, tracing, eventLog.driver) : options
   const member = new Member(dependencies, traced, {
     bufferPart: bufferPart.batches,
     createRunner: (host) => new BatchRunner(host, traced, decodeFor(host, codec, options.topic)),
@@ -42,7 +42,7 @@ export async function startLaneConsumer<S extends SchemaName>(
   options: LaneOptions<S>,
 ): Promise<LaneConsumer> {
   const { codec, tracing, eventLog } = dependencies
-  const traced = tracing ? tracedLanes(options, tracing, eventLog.driver) : options
+  const traced = tracing?.isOn ? tracedLanes(options, tracing, eventLog.driver) : options
   const member = new Member(dependencies, traced, {
     bufferPart: bufferPart.lanes,
     createRunner: (host) => new LaneRunner(host, traced, decodeFor(host, codec, options.topic)),

@@ -1,13 +1,14 @@
 /** The HTTP app under every service, with the platform's errors, request ids, limits and probes. */
 
 import type { IncomingMessage } from 'node:http'
+import type { Span } from '@opentelemetry/api'
 import buildSerializer from 'fast-json-stringify'
 import fastify, { type FastifyInstance, type FastifySerializerCompiler } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { budgets } from '#lib/budgets.ts'
 import { AppError } from '#lib/errors.ts'
-import type { OpenSpan, Tracing } from '../observe/tracing/tracing.ts'
+import type { Tracing } from '../observe/tracing/tracing.ts'
 import { registerAccessLog } from './access-log.ts'
 import { addressLimit } from './address-limit.ts'
 import { answerUnreadableAddress, registerErrors } from './errors.ts'
@@ -82,7 +83,7 @@ declare module 'fastify' {
     /** W3C trace context of this request: of its span, else as it came, or made here. */
     traceparent: string
     /** Null without tracing, and where the trace is not recorded. */
-    span: OpenSpan | null
+    span: Span | null
     /** Who is calling, once known; goes into the log line. */
     agentId: string | null
     /** Code of the problem that was answered; null when none was. */
@@ -123,7 +124,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.setSerializerCompiler(createSerializer)
   registerDrain(app)
   registerRequestHeaders(app)
-  if (options.tracing) registerServerSpans(app, options.name, options.tracing)
+  if (options.tracing?.isOn) registerServerSpans(app, options.name, options.tracing)
   if (options.loopbackOnly) registerLoopbackGuard(app)
   registerErrors(app, options.log)
   registerJsonBodies(app)

@@ -1,7 +1,8 @@
 /** A server span for each request: its parent is the caller's traceparent, and its own goes on with the request. */
 
+import { type Span, SpanKind } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { OpenSpan, Tracing } from '../observe/tracing/tracing.ts'
+import { endSpan, type Tracing, traceparentOf } from '../observe/tracing/tracing.ts'
 import { isQuiet } from './access-log.ts'
 import { givenTraceparent } from './request-headers.ts'
 
@@ -11,9 +12,9 @@ export function registerServerSpans(app: FastifyInstance, service: string, traci
     const route = request.routeOptions.url
     if (route !== undefined && isQuiet(route)) return done()
     const span = begin(tracing, service, request)
-    request.traceparent = span.traceparent
-    reply.header('traceparent', span.traceparent)
-    if (!span.recorded) return done()
+    request.traceparent = traceparentOf(span) ?? request.traceparent
+    reply.header('traceparent', request.traceparent)
+    if (!span.isRecording()) return done()
     request.span = span
     // Also where the caller goes before the end of the answer, as readers of streams do.
     reply.raw.once('close', () => end(span, request, reply))
@@ -31,11 +32,11 @@ export function registerServerSpans(app: FastifyInstance, service: string, traci
 }
 
 /** The route and no path: a path may hold what a caller sent. */
-function begin(tracing: Tracing, service: string, request: FastifyRequest): OpenSpan {
+function begin(tracing: Tracing, service: string, request: FastifyRequest): Span {
   const { method, protocol } = request
   const route = request.routeOptions.url
   return tracing.begin(route === undefined ? method : `${method} ${route}`, {
-    kind: 'server',
+    kind: SpanKind.SERVER,
     traceparent: givenTraceparent(request.headers.traceparent),
     attributes: {
       'http.request.method': method,
@@ -46,13 +47,13 @@ function begin(tracing: Tracing, service: string, request: FastifyRequest): Open
   })
 }
 
-function end(span: OpenSpan, request: FastifyRequest, { statusCode, raw }: FastifyReply): void {
-  span.set({
+function end(span: Span, request: FastifyRequest, { statusCode, raw }: FastifyReply): void {
+  span.setAttributes({
     ...(raw.headersSent ? { 'http.response.status_code': statusCode } : {}),
     'flotilla.request_id': request.id,
     ...(request.agentId === null ? {} : { 'flotilla.agent': request.agentId }),
     ...(request.problemCode === null ? {} : { 'flotilla.problem': request.problemCode }),
   })
   // A refusal is the caller's fault, and no error of the server.
-  span.end(statusCode >= 500 ? (request.problemCode ?? String(statusCode)) : undefined)
+  endSpan(span, statusCode >= 500 ? (request.problemCode ?? String(statusCode)) : undefined)
 }

@@ -15,6 +15,7 @@ import { createMetrics, exposeDisk } from '../observe/metrics.ts'
 import { openTracing } from '../observe/tracing/open-tracing.ts'
 import { tracedEngines } from '../observe/tracing/traced-engines.ts'
 import { tracedPublisher } from '../observe/tracing/traced-publisher.ts'
+import { noTracing } from '../observe/tracing/tracing.ts'
 import { createCodec, schemasDirectory } from '../publish/codec.ts'
 import { createPublisher } from '../publish/publisher.ts'
 import { ensureTopics } from '../publish/topics.ts'
@@ -79,9 +80,9 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const metrics = createMetrics()
   const tracing = options.traced
     ? await openTracing({ env, log, metrics, instanceId, serviceName: options.producerName })
-    : undefined
+    : noTracing
   // Closed behind the engines: nothing that they wait for may be held up by it.
-  if (tracing) scope.add('tracing', tracing)
+  scope.add('tracing', tracing)
   const opening = openEngines({
     settings,
     needs: [...commonNeeds, ...options.needs],
@@ -94,7 +95,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   setImmediate(() => options.whileOpening?.())
   const opened = await opening
   scope.add('engines', opened)
-  const engines = (tracing ? tracedEngines(opened.engines, tracing) : opened.engines) as Engines
+  const engines = (tracing.isOn ? tracedEngines(opened.engines, tracing) : opened.engines) as Engines
   await refuseUntrusted(opened.engines, settings)
   await refuseUnfitEmbedder(opened.engines.embedder, log)
   await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
@@ -119,7 +120,7 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
     choices,
     engines,
     locations,
-    publisher: tracing ? tracedPublisher(publisher, tracing, engines.eventLog.driver) : publisher,
+    publisher: tracing.isOn ? tracedPublisher(publisher, tracing, engines.eventLog.driver) : publisher,
     codec,
     log,
     metrics,

@@ -32,8 +32,7 @@ export interface ServiceHost {
   env: Environment
   /** Where the topics live; the publisher reads it at every publish. */
   locations: Map<string, TopicLocation>
-  /** Absent when tracing is off. */
-  tracing?: Tracing | undefined
+  tracing: Tracing
   /** What services of this process share: made for the first that asks for it, by what makes it. */
   shared<T>(make: () => T): T
   /** How long the close of a worker may let its work go on; to be asked when it begins. Absent: not at all. */

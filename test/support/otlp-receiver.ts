@@ -59,14 +59,14 @@ export async function openOtlpReceiver(): Promise<OtlpReceiver> {
     spans,
     requests,
     mode: 'take',
-    openTracing: async () =>
-      (await openTracing({
+    openTracing: () =>
+      openTracing({
         env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url },
         serviceName: 'test',
         instanceId: 'one',
         log: pino({ level: 'silent' }),
         metrics: new Registry(),
-      })) as Tracing,
+      }),
     spanOf: (what, fits) => eventually(what, async () => spans.find(fits)),
     chainTo: (what, root, fits) =>
       eventually(what, async () => {

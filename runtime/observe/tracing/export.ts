@@ -1,10 +1,11 @@
-/** Counts what becomes of spans, drops those that the queue has no place for, and says when the receiver goes and comes. */
+/** Counts what becomes of spans, drops those that are not to be sent, and says when the receiver goes and comes. */
 
 import { type ExportResult, ExportResultCode } from '@opentelemetry/core'
 import type { ReadableSpan, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
 import { Counter, type Registry } from 'prom-client'
 import { sharedMetric } from '../metrics.ts'
+import { forgottenAttribute } from './tracing.ts'
 
 type Counts = Counter<'result'>
 
@@ -59,9 +60,14 @@ export class CountingExporter implements SpanExporter {
   }
 }
 
-/** In front of the SDK's queue, which drops silently: drops spans that have no place there by itself, and counts them. */
-export class QueueLimit implements SpanProcessor {
+/**
+ * In front of the SDK's queue, which drops silently: drops spans that have no place there by itself, and counts them; and
+ * those that are to be forgotten.
+ */
+export class SpanGate implements SpanProcessor {
   #given = 0
+  /** Spans that have not ended, by id: whether one began below. */
+  readonly #open = new Map<string, boolean>()
   readonly #queue: SpanProcessor
   readonly #parts: { queueMax: number; taken: () => number; counts: Counts }
 
@@ -70,12 +76,20 @@ export class QueueLimit implements SpanProcessor {
     this.#parts = parts
   }
 
-  onStart(...start: Parameters<SpanProcessor['onStart']>): void {
-    this.#queue.onStart(...start)
+  onStart(...[span, context]: Parameters<SpanProcessor['onStart']>): void {
+    const above = span.parentSpanContext?.spanId
+    if (above !== undefined && this.#open.has(above)) this.#open.set(above, true)
+    this.#open.set(span.spanContext().spanId, false)
+    this.#queue.onStart(span, context)
   }
 
   onEnd(span: ReadableSpan): void {
     const { queueMax, taken, counts } = this.#parts
+    const { spanId } = span.spanContext()
+    const isUsed = this.#open.get(spanId) ?? false
+    this.#open.delete(spanId)
+    const forgotten = span.attributes[forgottenAttribute]
+    if (forgotten !== undefined && !(forgotten === 'unused' && isUsed)) return
     if (this.#given - taken() >= queueMax) {
       counts.inc({ result: 'dropped' })
       return

@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Environment } from '#lib/config.ts'
 import { tracingOptionsOf } from './settings.ts'
-import type { Tracing } from './tracing.ts'
+import { noTracing, type Tracing } from './tracing.ts'
 
 interface TracingParts {
   env: Environment
@@ -15,10 +15,10 @@ interface TracingParts {
   metrics: Registry
 }
 
-/** Undefined when tracing is off: then nothing of the SDK is loaded. Throws AppError `invalid_configuration`. */
-export async function openTracing({ env, log, ...parts }: TracingParts): Promise<Tracing | undefined> {
+/** Where tracing is off nothing of the SDK is loaded. Throws AppError `invalid_configuration`. */
+export async function openTracing({ env, log, ...parts }: TracingParts): Promise<Tracing> {
   const options = tracingOptionsOf(env)
-  if (!options) return undefined
+  if (!options) return noTracing
   const { openSdk } = await import('./sdk.ts')
   // The host alone: paths and queries may be secrets.
   log.info({ receiver: new URL(options.url).host, sampler: options.sampler }, 'tracing.on')

@@ -1,12 +1,12 @@
 /** Engines whose calls are spans, where work that is traced makes them. */
 
+import { type Attributes, SpanKind } from '@opentelemetry/api'
 import type { OpenEngines } from '#engines/open.ts'
-import { followed } from './follow.ts'
-import type { SpanAttributes, SpanOptions, Tracing } from './tracing.ts'
+import { followed, type Tracing } from './tracing.ts'
 
 interface CallName {
   name: string
-  attributes: SpanAttributes
+  attributes: Attributes
 }
 
 /** How the calls of an engine are named, by the name of the method; others are no spans. */
@@ -26,7 +26,7 @@ export function tracedEngines(engines: Partial<OpenEngines>, tracing: Tracing): 
 /** Calls that nobody traced makes go straight to the engine. */
 function traceCalls<E extends { readonly driver: string }>(engine: E, names: CallNames, tracing: Tracing): E {
   // Within the process it is no call to elsewhere.
-  const kind = engine.driver === 'embedded' || engine.driver === 'local' ? 'internal' : 'client'
+  const kind = engine.driver === 'embedded' || engine.driver === 'local' ? SpanKind.INTERNAL : SpanKind.CLIENT
   const methods = new Map<PropertyKey, unknown>()
   return new Proxy(engine, {
     get(target, property) {
@@ -46,21 +46,20 @@ function traceCalls<E extends { readonly driver: string }>(engine: E, names: Cal
 function tracedCall(
   call: (...args: unknown[]) => unknown,
   nameOf: CallNames[string],
-  { kind, tracing }: Pick<SpanOptions, 'kind'> & { tracing: Tracing },
+  { kind, tracing }: { kind: SpanKind; tracing: Tracing },
 ) {
   return (...args: unknown[]): unknown => {
     if (tracing.current().length === 0) return call(...args)
     const { name, attributes } = nameOf(args)
     const span = tracing.beginChild(name, { kind, attributes })
-    const result = call(...args)
-    return span && result instanceof Promise ? followed([span], result) : result
+    return followed([span], call(...args) as Promise<unknown>)
   }
 }
 
 function vectorCalls(driver: string): CallNames {
   const ofCollection = (operation: string) => (args: readonly unknown[]) => {
     const collection = String(args[0])
-    const batch: SpanAttributes = Array.isArray(args[1]) ? { 'db.operation.batch.size': args[1].length } : {}
+    const batch: Attributes = Array.isArray(args[1]) ? { 'db.operation.batch.size': args[1].length } : {}
     return {
       name: `${operation} ${collection}`,
       attributes: {

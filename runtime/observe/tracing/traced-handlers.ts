@@ -1,11 +1,11 @@
 /** Handlers of records that run as consumer spans of the traces that the records belong to. */
 
+import { type Span, SpanKind } from '@opentelemetry/api'
 import type { LaneOutcome } from '#lib/outcome.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { BatchOptions, ConsumerOptions, LaneOptions } from '../../consume/types.ts'
 import { headerNames } from '../../publish/messages.ts'
-import { followedFault } from './follow.ts'
-import { isSampled, type OpenSpan, type Tracing } from './tracing.ts'
+import { endSpan, followedFault, forgetSpan, isSampled, type Tracing } from './tracing.ts'
 
 /** Traces of one batch that get a span; the records of others are handled all the same. */
 const tracesMax = 64
@@ -38,7 +38,7 @@ export function tracedBatches<S extends SchemaName>(
       const outcomes = await followedFault(spans, handled)
       for (const [n, [, indexes]] of traces.entries()) {
         const failed = indexes.find((index) => outcomes[index]?.kind !== 'done')
-        spans[n]!.end(failed === undefined ? undefined : outcomes[failed]?.kind)
+        endSpan(spans[n]!, failed === undefined ? undefined : outcomes[failed]?.kind)
       }
       return outcomes
     },
@@ -66,10 +66,10 @@ export function tracedLanes<S extends SchemaName>(
 }
 
 /** What only waits its turn is looked at again and again: that is no work. */
-function conclude(span: OpenSpan, outcome: LaneOutcome): void {
-  if (outcome.kind === 'done') span.end()
-  else if (outcome.kind === 'hold' && !outcome.tried) span.discard()
-  else span.end(outcome.kind)
+function conclude(span: Span, outcome: LaneOutcome): void {
+  if (outcome.kind === 'done') endSpan(span)
+  else if (outcome.kind === 'hold' && !outcome.tried) forgetSpan(span, 'unused')
+  else endSpan(span, outcome.kind)
 }
 
 function indexesByTrace(messages: readonly TracedRecord[]): Map<string, number[]> {
@@ -91,10 +91,10 @@ function begin(
   traceparent: string,
   first: TracedRecord,
   records: number,
-): OpenSpan {
+): Span {
   const { name } = topic
   return tracing.begin(`process ${name}`, {
-    kind: 'consumer',
+    kind: SpanKind.CONSUMER,
     traceparent,
     attributes: {
       'messaging.system': system,

@@ -1,9 +1,9 @@
 /** A publisher that begins a producer span for what it sends, and hands the span on in the records' headers. */
 
+import { type Span, SpanKind } from '@opentelemetry/api'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import { headerNames, type OutgoingMessage, type Position, type Publisher } from '../../publish/messages.ts'
-import { followed } from './follow.ts'
-import { isSampled, type OpenSpan, type Tracing } from './tracing.ts'
+import { followed, isSampled, type Tracing, traceparentOf } from './tracing.ts'
 
 type Publishing = Pick<Publisher, 'publish' | 'batch'>
 
@@ -53,7 +53,7 @@ class Sends {
   readonly #system: string
   readonly #topic: Topic<SchemaName>
   /** By the traceparent that the messages came with. */
-  readonly #spans = new Map<string, { span: OpenSpan; messages: number }>()
+  readonly #spans = new Map<string, { span: Span; messages: number }>()
 
   constructor(tracing: Tracing, system: string, topic: Topic<SchemaName>) {
     this.#tracing = tracing
@@ -67,26 +67,24 @@ class Sends {
     const send = this.#spans.get(given) ?? { span: this.#begin(given), messages: 0 }
     this.#spans.set(given, send)
     send.messages++
-    return {
-      ...message,
-      headers: { ...message.headers, [headerNames.traceparent]: send.span.traceparent },
-    }
+    const traceparent = traceparentOf(send.span) ?? given
+    return { ...message, headers: { ...message.headers, [headerNames.traceparent]: traceparent } }
   }
 
   follow(published: Promise<Position[]>): Promise<Position[]> {
     if (this.#spans.size === 0) return published
     const sends = [...this.#spans.values()]
-    for (const { span, messages } of sends) span.set({ 'messaging.batch.message_count': messages })
+    for (const { span, messages } of sends) span.setAttribute('messaging.batch.message_count', messages)
     return followed(
       sends.map(({ span }) => span),
       published,
     )
   }
 
-  #begin(traceparent: string): OpenSpan {
+  #begin(traceparent: string): Span {
     const { name } = this.#topic
     return this.#tracing.begin(`send ${name}`, {
-      kind: 'producer',
+      kind: SpanKind.PRODUCER,
       traceparent: this.#tracing.nearest(traceparent),
       attributes: {
         'messaging.system': this.#system,

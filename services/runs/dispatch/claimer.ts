@@ -1,8 +1,14 @@
 /** Claims runs of nodes, one statement of a node at a time, and keeps the leases of those that are worked on. */
 
+import { SpanKind } from '@opentelemetry/api'
 import { describeError } from '#lib/errors.ts'
-import { followed } from '#runtime/observe/tracing/follow.ts'
-import { isSampled, type Tracing } from '#runtime/observe/tracing/tracing.ts'
+import {
+  followed,
+  isSampled,
+  noTracing,
+  type Tracing,
+  traceparentOf,
+} from '#runtime/observe/tracing/tracing.ts'
 import type { RunNode } from '../nodes/types.ts'
 import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
 import type { ClaimedRun } from '../state/columns.ts'
@@ -13,12 +19,11 @@ import { RunControl } from './run-control.ts'
 import { workOn } from './run-task.ts'
 
 /** Each attempt is a span; runs that the agent calls for become its children. */
-function inRunSpan(tracing: Tracing | undefined, run: ClaimedRun, work: () => Promise<void>): Promise<void> {
-  if (!tracing) return work()
+function inRunSpan(tracing: Tracing, run: ClaimedRun, work: () => Promise<void>): Promise<void> {
   const begunBy = run.traceparent ?? undefined
   if (!isSampled(begunBy)) return tracing.run([], work)
   const span = tracing.begin(`run ${run.slug}`, {
-    kind: 'consumer',
+    kind: SpanKind.CONSUMER,
     traceparent: begunBy,
     attributes: {
       'flotilla.run_id': run.runId,
@@ -28,7 +33,7 @@ function inRunSpan(tracing: Tracing | undefined, run: ClaimedRun, work: () => Pr
     },
   })
   // Only this object changes: the row keeps the request's traceparent for the next attempt.
-  run.traceparent = span.traceparent
+  run.traceparent = traceparentOf(span) ?? begunBy
   return followed([span], tracing.run([span], work))
 }
 
@@ -129,7 +134,7 @@ export class Claimer {
     const control = new RunControl(run, askedAt, times.leaseMs, limitMs)
     if (this.#stopped) control.stop('stopping')
     this.#running.set(run.runId, control)
-    const { tracing } = this.#host
+    const { tracing = noTracing } = this.#host
     const task = inRunSpan(tracing, run, () => workOn(this.#host, control, node)).finally(() => {
       this.#tasks.delete(task)
       if (this.#running.get(run.runId) === control) this.#running.delete(run.runId)

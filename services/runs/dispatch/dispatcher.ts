@@ -4,6 +4,7 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
+import { noTracing } from '#runtime/observe/tracing/tracing.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
@@ -29,11 +30,11 @@ export type Dispatcher = ReturnType<typeof startDispatcher>
 /** What runs write and read, those of many runs together: so no statement is part of the trace of one of them. */
 function storesOf({
   relational: engine,
-  tracing,
+  tracing = noTracing,
 }: DispatcherParts): Pick<RunHost, 'storeEvent' | 'endRun' | 'readReport'> {
-  const relational: SqlExecutor = tracing
-    ? { query: (text, params) => tracing.run([], () => engine.query(text, params)) }
-    : engine
+  const relational: SqlExecutor = {
+    query: (text, params) => tracing.run([], () => engine.query(text, params)),
+  }
   // The embedded engine runs one statement at a time.
   const statementsMax = engine.driver === 'embedded' ? 1 : 2
   return {

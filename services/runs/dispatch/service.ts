@@ -65,7 +65,7 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
     log,
     holder: instanceId,
     nodes: () => watched.current(),
-    callNode: tracing ? tracedCallNode(callNode, tracing) : callNode,
+    callNode: tracedCallNode(callNode, tracing),
     prepareSession,
     probeNode,
     news: createRunNews(publisher, log, local.readers),

@@ -41,7 +41,7 @@ export interface NodeCall {
   stateDelta?: Record<string, unknown>
   customMetadata?: Record<string, unknown>
   /** W3C trace context for the node. */
-  traceparent?: string
+  traceparent?: string | undefined
   /** Aborting closes the connection, which is how an ADK node is canceled. */
   signal: AbortSignal
 }

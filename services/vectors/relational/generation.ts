@@ -49,7 +49,7 @@ const transactionsMax = { postgres: 2, embedded: 1 }
 export function joinApplies(
   mirror: Pick<Mirror, 'driver' | 'apply'>,
   target: MirrorTarget,
-  tracing?: Pick<Tracing, 'current' | 'run'>,
+  tracing?: Tracing,
 ): ApplyRows {
   const join = joinCalls<{ operations: MirrorOperation[]; positions: MirrorPosition[] }>({
     operationsMax: 600,

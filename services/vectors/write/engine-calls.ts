@@ -4,9 +4,10 @@
  * is reported. And what several partitions write at the same time is joined into few calls.
  */
 
+import type { Span } from '@opentelemetry/api'
 import { AppError, describeError, type ErrorCode, isUnavailable } from '#lib/errors.ts'
 import { type BatchOutcome, split, unavailable } from '#lib/outcome.ts'
-import type { OpenSpan, Tracing } from '#runtime/observe/tracing/tracing.ts'
+import { noTracing, type Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { StuckRecords } from './stuck.ts'
 
 /** Calls that must have worked before they take twice as many records. */
@@ -107,7 +108,7 @@ interface JoinParts<T> {
   gatherMsMax?: number
   /** The code of the fault that a caller gets when its signal aborts. */
   givenUp: ErrorCode
-  tracing?: Pick<Tracing, 'current' | 'run'> | undefined
+  tracing?: Tracing | undefined
 }
 
 interface JoinOptions {
@@ -124,7 +125,7 @@ interface Joined<T> {
   group: string
   alone: boolean
   /** The spans that it is done for. */
-  spans: readonly OpenSpan[]
+  spans: readonly Span[]
   /** Settled: nobody waits for it any more. */
   gone: boolean
   /** Called when the caller gives up before its call has ended. */
@@ -143,7 +144,7 @@ interface Joined<T> {
 export function joinCalls<T extends { operations: readonly unknown[] }>(
   parts: JoinParts<T>,
 ): (write: T, options: JoinOptions) => Promise<void> {
-  const { operationsMax, callsMax = Number.POSITIVE_INFINITY, gatherMsMax = 0, tracing } = parts
+  const { operationsMax, callsMax = Number.POSITIVE_INFINITY, gatherMsMax = 0, tracing = noTracing } = parts
   let waiting: Joined<T>[] = []
   let running = 0
   let planned = false
@@ -200,9 +201,8 @@ export function joinCalls<T extends { operations: readonly unknown[] }>(
     }
     try {
       const writes = callers.map(({ write }) => write)
-      const call = () => parts.call(writes, abandoned.signal)
       const spans = callers.flatMap((one) => one.spans)
-      await (tracing ? tracing.run(spans, call) : call())
+      await tracing.run(spans, () => parts.call(writes, abandoned.signal))
       for (const one of callers) one.resolve()
     } catch (error) {
       const refused = error instanceof AppError && error.code === 'validation_failed'
@@ -226,7 +226,7 @@ export function joinCalls<T extends { operations: readonly unknown[] }>(
       write,
       group,
       alone,
-      spans: tracing?.current() ?? [],
+      spans: tracing.current(),
       gone: false,
       left() {},
       resolve() {

@@ -19,11 +19,7 @@ type ApplyPoints = (
 ) => Promise<void>
 
 /** Writes of several partitions into one collection share a call; one that takes long holds no other up. */
-export function joinApplies(
-  apply: VectorStore['apply'],
-  generation: number,
-  tracing?: Pick<Tracing, 'current' | 'run'>,
-): ApplyPoints {
+export function joinApplies(apply: VectorStore['apply'], generation: number, tracing?: Tracing): ApplyPoints {
   const join = joinCalls<{ collection: string; operations: PointOperation[] }>({
     operationsMax: 2_000,
     gatherMsMax: 50,

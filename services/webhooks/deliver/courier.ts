@@ -7,7 +7,7 @@ import type { LookupFunction } from 'node:net'
 import type { Logger } from 'pino'
 import { done, type Hold, keepTrying, type LaneOutcome, type Outcome, park, postpone } from '#lib/outcome.ts'
 import type { CallContext, LaneWakeups } from '#runtime/consume/consumer.ts'
-import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
+import { noTracing, type Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { redact } from '#services/access/secrets/redact.ts'
@@ -170,8 +170,7 @@ export class Courier {
       nowMs: Date.now(),
     })
     const request = { headers, body: delivery.body, signal: context.lost }
-    const { tracing } = this.#parts
-    return tracing ? callInSpan(tracing, state, request, context.attempt) : state.call(request)
+    return callInSpan(this.#parts.tracing ?? noTracing, state, request, context.attempt)
   }
 
   #conclude(work: Work, result: CallResult): LaneOutcome {

@@ -1,7 +1,8 @@
 /** What a courier knows of one target: its breaker, its waiting heads, its connections and how many calls it may make. */
 
 import type { LookupFunction } from 'node:net'
-import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
+import { SpanKind } from '@opentelemetry/api'
+import { endSpan, type Tracing, traceparentOf } from '#runtime/observe/tracing/tracing.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import type { WebhookTarget } from '../targets/target.ts'
 import { Connection, type ConnectionOptions, type Request } from './connection.ts'
@@ -173,7 +174,7 @@ export async function callInSpan(
 ): Promise<CallResult> {
   const { name, url } = state.target
   const span = tracing.beginChild('POST', {
-    kind: 'client',
+    kind: SpanKind.CLIENT,
     attributes: {
       'http.request.method': 'POST',
       'http.request.resend_count': attempt - 1,
@@ -182,14 +183,14 @@ export async function callInSpan(
       'flotilla.target': name,
     },
   })
-  if (!span) return state.call(request)
+  const traceparent = traceparentOf(span)
   // A target may have a header of that name of its own.
   const isOwn = request.headers.some((one, n) => n % 2 === 0 && one.toLowerCase() === 'traceparent')
-  const traced = isOwn ? [] : ['traceparent', span.traceparent]
+  const traced = isOwn || traceparent === undefined ? [] : ['traceparent', traceparent]
   const result = await state.call({ ...request, headers: [...request.headers, ...traced] })
   const { status, fault } = result
-  if (status !== null) span.set({ 'http.response.status_code': status })
-  span.end(verdictOf(result) === 'delivered' ? undefined : (fault ?? String(status)))
+  if (status !== null) span.setAttribute('http.response.status_code', status)
+  endSpan(span, verdictOf(result) === 'delivered' ? undefined : (fault ?? String(status)))
   return result
 }
 

@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { requestIdOf, traceparentOf } from '#runtime/http/request-headers.ts'
+import { forgetSpan } from '#runtime/observe/tracing/tracing.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 
 /**
@@ -16,7 +17,7 @@ export function keepSecretsOut(app: FastifyInstance, secrets: () => readonly str
     }
     if (containsSecret(request.traceparent, secrets())) {
       // Its span belongs to the trace that the caller named.
-      request.span?.forget()
+      if (request.span) forgetSpan(request.span, 'always')
       request.traceparent = traceparentOf(undefined)
       reply.header('traceparent', request.traceparent)
     }

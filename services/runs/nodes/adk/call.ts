@@ -3,10 +3,10 @@
  * within a client span, whose context goes to the node.
  */
 
+import { SpanKind } from '@opentelemetry/api'
 import type { Dispatcher } from 'undici'
 import { sleep } from '#lib/backoff.ts'
-import { faultOf } from '#runtime/observe/tracing/follow.ts'
-import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
+import { endSpan, faultOf, type Tracing, traceparentOf } from '#runtime/observe/tracing/tracing.ts'
 import { spokenText } from '../../state/said.ts'
 import type { RunEvent } from '../../state/types.ts'
 import { type CallNode, type NodeCall, NodeFault, type RunNode } from '../types.ts'
@@ -204,7 +204,7 @@ export function tracedCallNode(callNode: CallNode, tracing: Tracing): CallNode {
     const { node, runId } = call
     const { hostname, port } = new URL(node.url)
     const span = tracing.beginChild(`invoke_agent ${node.codename}`, {
-      kind: 'client',
+      kind: SpanKind.CLIENT,
       attributes: {
         'gen_ai.operation.name': 'invoke_agent',
         'gen_ai.agent.name': node.codename,
@@ -213,18 +213,14 @@ export function tracedCallNode(callNode: CallNode, tracing: Tracing): CallNode {
         'flotilla.run_id': runId,
       },
     })
-    if (!span) {
-      yield* callNode(call)
-      return
-    }
     try {
-      yield* callNode({ ...call, traceparent: span.traceparent })
+      yield* callNode({ ...call, traceparent: traceparentOf(span) })
     } catch (error) {
-      span.end(error instanceof NodeFault ? error.kind : faultOf(error))
+      endSpan(span, error instanceof NodeFault ? error.kind : faultOf(error))
       throw error
     } finally {
       // Also where nobody reads on.
-      span.end()
+      endSpan(span)
     }
   }
 }

@@ -1,11 +1,11 @@
 /** A receiver of spans that is away or silent holds nothing up: what cannot be sent is dropped and counted. */
 
+import { SpanKind } from '@opentelemetry/api'
 import pino from 'pino'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createHttpApp } from '#runtime/http/app.ts'
 import { openTracing } from '#runtime/observe/tracing/open-tracing.ts'
-import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { openOtlpReceiver } from '../../../../support/otlp-receiver.ts'
 
@@ -25,7 +25,7 @@ async function open(env: Record<string, string>) {
     const { values } = await metrics.getSingleMetric('flotilla_trace_spans_total')!.get()
     return values.find(({ labels }) => labels.result === result)?.value ?? 0
   }
-  return { tracing: tracing as Tracing, metrics, lines, counted }
+  return { tracing, metrics, lines, counted }
 }
 
 test('one that hangs: requests are answered, spans beyond the queue are counted, and the stop ends', async () => {
@@ -56,7 +56,7 @@ test('one that refuses connections: spans are counted as failed, and one line sa
     OTEL_EXPORTER_OTLP_TIMEOUT: '50',
   })
   for (let n = 0; n < 3; n++) {
-    tracing.begin('work', { kind: 'internal' }).end()
+    tracing.begin('work', { kind: SpanKind.INTERNAL }).end()
     await eventually('it failed', async () => (await counted('failed')) === n + 1)
   }
   await tracing.close()
@@ -72,7 +72,7 @@ test('shutdown sends the pending spans', async () => {
     OTEL_BSP_SCHEDULE_DELAY: '60000',
   })
   // More than one request's.
-  for (let n = 0; n < 2_000; n++) tracing.begin(`work ${n}`, { kind: 'internal' }).end()
+  for (let n = 0; n < 2_000; n++) tracing.begin(`work ${n}`, { kind: SpanKind.INTERNAL }).end()
   await tracing.close()
   expect(new Set(receiver.spans.map(({ name }) => name)).size).toBe(2_000)
   expect(receiver.requests[0]).toMatchObject({ url: '/elsewhere', 'x-token': 'receiver-secret' })

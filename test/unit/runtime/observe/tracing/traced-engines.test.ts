@@ -1,10 +1,11 @@
 /** Calls of engines as spans: named without a value of the call, and only for work that is traced. */
 
+import { type Span, SpanKind } from '@opentelemetry/api'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { OpenEngines } from '#engines/open.ts'
 import { AppError } from '#lib/errors.ts'
 import { tracedEngines } from '#runtime/observe/tracing/traced-engines.ts'
-import type { OpenSpan, Tracing } from '#runtime/observe/tracing/tracing.ts'
+import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import { type OtlpReceiver, openOtlpReceiver } from '../../../../support/otlp-receiver.ts'
 
 /** As drivers are written: fields that only their own methods reach. */
@@ -36,13 +37,13 @@ const embedder = {
 let receiver: OtlpReceiver
 let tracing: Tracing
 let engines: Pick<OpenEngines, 'relational' | 'embedder'>
-let work: OpenSpan
+let work: Span
 beforeEach(async () => {
   receiver = await openOtlpReceiver()
   tracing = await receiver.openTracing()
   const plain: Partial<Record<keyof OpenEngines, unknown>> = { relational: new Database(), embedder }
   engines = tracedEngines(plain as Partial<OpenEngines>, tracing) as OpenEngines
-  work = tracing.begin('work', { kind: 'internal' })
+  work = tracing.begin('work', { kind: SpanKind.INTERNAL })
 })
 afterEach(async () => {
   await tracing.close()
@@ -73,9 +74,7 @@ test('a statement has its verb and its first table, a fault its code, and neithe
     ['SELECT', 3, '23505'],
     [`embeddings ${model}`, 3, 'embedder_unavailable'],
   ])
-  expect(new Set(spans.map(({ parentSpanId }) => parentSpanId))).toEqual(
-    new Set([work.traceparent.slice(36, 52)]),
-  )
+  expect(new Set(spans.map(({ parentSpanId }) => parentSpanId))).toEqual(new Set([work.spanContext().spanId]))
   expect(JSON.stringify(spans)).not.toContain('secret-value')
 })
 
@@ -88,14 +87,14 @@ test('work that is not traced, or is done for nobody in particular, makes no spa
 })
 
 test('work for several is a child of the first that has not ended, with links to the others', async () => {
-  const [ended, other] = [0, 1].map(() => tracing.begin('work', { kind: 'internal' }))
+  const [ended, other] = [0, 1].map(() => tracing.begin('work', { kind: SpanKind.INTERNAL }))
   ended!.end()
   await tracing.run([ended!, work, other!], () => engines.relational.query('select 1'))
   other!.end()
   const [span] = await sent()
   expect(span).toMatchObject({
-    traceId: work.traceId,
-    parentSpanId: work.traceparent.slice(36, 52),
-    links: [other!.traceparent.slice(36, 52)],
+    traceId: work.spanContext().traceId,
+    parentSpanId: work.spanContext().spanId,
+    links: [other!.spanContext().spanId],
   })
 })

@@ -1,5 +1,6 @@
 /** Handlers as spans: how they end, which calls have none, and foreign headers in the log. */
 
+import { SpanKind } from '@opentelemetry/api'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type BatchOutcome, done, keepTrying, type LaneOutcome, park, postpone } from '#lib/outcome.ts'
 import type { CallContext } from '#runtime/consume/consumer.ts'
@@ -91,4 +92,17 @@ test('a head of a lane that only waits its turn has no span, a try has one', asy
     ['a', 'a', 1, 'hold'],
     ['a', 'a', 1, undefined],
   ])
+})
+
+test('a head that only waited its turn keeps its span where others began below it', async () => {
+  const handle = async () => {
+    tracing.beginChild('look', { kind: SpanKind.INTERNAL }).end()
+    return postpone('waits', 10, 0)
+  }
+  await tracedLanes({ ...common, concurrency: 1, handle }, tracing, 'kafka').handle(
+    messageOf(0, traceOf('a')),
+    context,
+  )
+  await tracing.close()
+  expect(receiver.spans.map(({ name }) => name)).toEqual(['look', `process ${topic.name}`])
 })

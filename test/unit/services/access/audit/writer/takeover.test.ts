@@ -5,6 +5,7 @@ import { Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import type { EventLog } from '#engines/event-log/port.ts'
+import { noTracing } from '#runtime/observe/tracing/tracing.ts'
 import { createCodec } from '#runtime/publish/codec.ts'
 import { createPublisher } from '#runtime/publish/publisher.ts'
 import type { ServiceHost } from '#runtime/start/service.ts'
@@ -69,6 +70,7 @@ async function openWorld() {
       instanceId: 'i',
       env: { AUDIT_RETENTION_DAYS: '0' },
       locations,
+      tracing: noTracing,
       shared: (make) => make(),
     })
     onTestFinished(() => service.close())
