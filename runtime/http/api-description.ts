@@ -1,16 +1,17 @@
-/** Serves `openapi.json`, made from the routes' schemas and what their scopes say, and a reference page. */
+/**
+ * Serves `openapi.json`, made from the routes' schemas and what their scopes say, and a reference page. What each described
+ * route must have is checked before its service answers anything.
+ */
 
 import swagger from '@fastify/swagger'
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { createLru } from '#lib/lru.ts'
-import { limitedByAddress } from './address-limit.ts'
-import { describedFaults, isDescribed } from './api/checks.ts'
 import { complete, type RouteFacts } from './api/describe.ts'
 import type { Document } from './api/document.ts'
-import { serverMark } from './api/facts.ts'
-import { asShown } from './api/shown-as.ts'
+import { asShown, serverMark, unknownCases } from './api/facts.ts'
 import { createPage, type Page, sendPage } from './page.ts'
 import { registerReference } from './reference.ts'
+import { limitedByAddress } from './strangers.ts'
 
 /** Rates of one address: a browser loads a page once, and generators read the document once. */
 export const pageRates = [
@@ -105,4 +106,37 @@ const plainHost = /^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d+)?$/
 /** The origin of the service as the caller reaches it; a Host that a shell could take for a command is none. */
 function addressAsked({ protocol, host, socket }: FastifyRequest): string {
   return plainHost.test(host) ? `${protocol}://${host}` : `http://127.0.0.1:${socket.localPort}`
+}
+
+/** False for the automatic HEAD of a GET, and for hidden routes: probes, the description itself. */
+function isDescribed({ method, schema }: RouteOptions): boolean {
+  return method !== 'HEAD' && !schema?.hide
+}
+
+/** A sentence for everything that is missing. */
+function describedFaults(routes: readonly RouteOptions[], tags: readonly { name: string }[]): string[] {
+  const names = routes.map(({ schema }) => schema?.operationId)
+  return routes.flatMap((route) => {
+    const { method, url, schema = {}, config = {} } = route
+    const { operationId = '', summary, body, response = {} } = schema
+    const answers = Object.entries(response as Record<string, unknown>)
+    const missing = [
+      !/^[a-z][A-Za-z0-9]*$/.test(operationId) && 'an operationId in camelCase',
+      names.indexOf(operationId) !== names.lastIndexOf(operationId) && 'an operationId of its own',
+      !summary && 'a summary',
+      !schema.tags?.every((tag) => tags.some(({ name }) => name === tag)) && 'known tags',
+      !config.problems && 'config.problems, the error codes that it answers by itself',
+      unknownCases(config).length > 0 && `statuses of the catalogue instead of ${unknownCases(config)}`,
+      body !== undefined && !isTitled(body) && 'a title for its body',
+      !answers.some(([status]) => status.startsWith('2')) && 'a successful answer',
+      !answers.every(([, answer]) => isTitled(answer)) && 'a title for each answer',
+    ]
+    const found = missing.filter((one) => one !== false)
+    return found.length === 0 ? [] : [`${method} ${url} needs ${found.join(', ')}`]
+  })
+}
+
+/** A title that clients can make the name of a type of. */
+function isTitled(schema: unknown): boolean {
+  return /^[A-Z][A-Za-z0-9]*$/.test((asShown(schema) as { title?: string }).title ?? '')
 }

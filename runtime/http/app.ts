@@ -1,4 +1,7 @@
-/** The HTTP app under every service, with the platform's errors, request ids, limits and probes. */
+/**
+ * The HTTP app under every service, with the platform's errors, request ids, limits and probes, and what all apps of a
+ * process share.
+ */
 
 import type { IncomingMessage } from 'node:http'
 import type { Span } from '@opentelemetry/api'
@@ -7,19 +10,20 @@ import fastify, { type FastifyInstance, type FastifySerializerCompiler } from 'f
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { budgets } from '#lib/budgets.ts'
+import { type Cached, createCached } from '#lib/cached.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Tracing } from '../observe/tracing/tracing.ts'
-import { registerAccessLog } from './access-log.ts'
-import { addressLimit } from './address-limit.ts'
-import { answerUnreadableAddress, registerErrors } from './errors.ts'
-import { createHttpProcess, type HttpProcess, joinProcess } from './http-process.ts'
+import { createConnections } from './connections.ts'
+import { answerClientError, answerUnreadableAddress, hasBody, registerErrors } from './errors.ts'
 import { registerJsonBodies } from './json-parser.ts'
 import { registerLoopbackGuard } from './loopback.ts'
-import { sendPage } from './page.ts'
-import { answerClientError } from './raw-answer.ts'
-import { registerRequestHeaders, requestIdOf } from './request-headers.ts'
+import { createPage, type Page, sendPage } from './page.ts'
+import type { ReferencePages } from './reference.ts'
+import { registerAccessLog, registerRequestHeaders, requestIdOf } from './request-headers.ts'
 import { registerLargeAnswers } from './send-rows.ts'
 import { registerServerSpans } from './server-spans.ts'
+import { addressLimit, createStrangers } from './strangers.ts'
 import { createValidator } from './validation.ts'
 
 /** A start does not wait for the schemas of every route. */
@@ -70,8 +74,6 @@ export interface HttpAppOptions {
   trustedProxies?: readonly string[]
   /** Asked by /readyz. Default: always ready. */
   ready?(): boolean
-  /** The whole of a request must have arrived within this time. Default 120,000. */
-  requestTimeoutMs?: number
   /** True: peers, Hosts and Origins that are not of this machine are refused. */
   loopbackOnly?: boolean
   /** Absent: requests are no spans. */
@@ -102,7 +104,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     genReqId: requestIdOf as (raw: IncomingMessage) => string,
     bodyLimit: options.bodyBytesMax ?? budgets.http.strangerBodyBytesMax,
     trustProxy: options.trustedProxies?.length ? [...options.trustedProxies] : false,
-    requestTimeout: options.requestTimeoutMs ?? 120_000,
+    requestTimeout: 120_000,
     keepAliveTimeout: 72_000,
     return503OnClosing: false,
     clientErrorHandler: answerClientError,
@@ -148,5 +150,72 @@ function registerDrain(app: FastifyInstance): void {
     if (!closing) return done()
     reply.header('connection', 'close')
     done(new AppError('shutting_down', 'The service is stopping; try again in a second.', { retryAfter: 1 }))
+  })
+}
+
+export type HttpProcess = ReturnType<typeof createHttpProcess>
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** What the interfaces of this process share. */
+    process: HttpProcess
+  }
+}
+
+const metricsKeptMs = 1_000
+
+export function createHttpProcess({ trustedProxies = [] }: { trustedProxies?: readonly string[] } = {}) {
+  const metrics = new Map<Registry, Cached<Page>>()
+  return {
+    connections: createConnections({ strangers: createStrangers(), trustedProxies }),
+    /** The page of a registry, read at most once a second however many ask. Throws AppError `overloaded` when it takes too long. */
+    metricsOf(registry: Registry): Promise<Page> {
+      const known = metrics.get(registry) ?? readAtMostOnceASecond(registry)
+      metrics.set(registry, known)
+      return known.get()
+    },
+    /** Pages of the reference, made so far. */
+    reference: new Map() as ReferencePages,
+  }
+}
+
+function readAtMostOnceASecond(registry: Registry): Cached<Page> {
+  return createCached({
+    keptMs: metricsKeptMs,
+    timeoutMs: deadlines.request.observedMs,
+    late: () => new AppError('overloaded', 'Reading the metrics takes too long.', { retryAfter: 1 }),
+    read: async () => createPage(registry.contentType, await registry.metrics()),
+  })
+}
+
+/** Counts the connections of `app`, and what arrives there of requests without a caller. */
+function joinProcess(app: FastifyInstance, process: HttpProcess): void {
+  app.decorate('process', process)
+  const { connections } = process
+  const { server } = app
+  /** Their senders wait for `100 Continue`: it is sent when the body is wanted. */
+  const expecting = new WeakSet<IncomingMessage>()
+  server.on('connection', connections.accept)
+  server.prependListener('request', connections.begin)
+  server.on('checkContinue', (request, response) => {
+    expecting.add(request)
+    server.emit('request', request, response)
+  })
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    const { raw } = request
+    if (hasBody(raw)) {
+      const { config, bodyLimit } = request.routeOptions
+      const announced = Number(raw.headers['content-length'] ?? budgets.http.strangerBodyBytesMax)
+      // A longer one is refused unread.
+      if (announced <= bodyLimit) {
+        if (!config.credential) connections.bodyBegins(raw.socket, announced)
+        if (expecting.delete(raw)) reply.raw.writeContinue()
+      }
+    }
+    done(null, payload)
+  })
+  app.addHook('preValidation', (request, _reply, done) => {
+    if (hasBody(request.raw)) connections.bodyEnds(request.raw.socket)
+    done()
   })
 }

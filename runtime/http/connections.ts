@@ -9,20 +9,8 @@ import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { AppError } from '#lib/errors.ts'
 import { clientNetwork } from '#lib/hosts.ts'
-import { answerRaw } from './raw-answer.ts'
+import { answerRaw } from './errors.ts'
 import type { Holding, Strangers } from './strangers.ts'
-
-export interface Connections {
-  /** Open ones. */
-  readonly count: number
-  /** A new one. Makes room, or closes it where nothing idle is left. */
-  accept(socket: Socket): void
-  /** Its request begins; the connection is idle again when the answer is over. */
-  begin(request: IncomingMessage, response: ServerResponse): void
-  /** The body of the request under way counts as a stranger's, with the bytes that it announces, until `bodyEnds`. */
-  bodyBegins(socket: Socket, announcedBytes: number): void
-  bodyEnds(socket: Socket): void
-}
 
 export interface ConnectionLimits {
   connectionsMax: number
@@ -65,7 +53,7 @@ interface ConnectionsOptions {
   limits?: ConnectionLimits
 }
 
-export function createConnections(options: ConnectionsOptions): Connections {
+export function createConnections(options: ConnectionsOptions) {
   const { strangers, trustedProxies = [], limits = usualLimits } = options
   let looking: NodeJS.Timeout | undefined
   const places = createPlaces(limits, trustedProxies, (one) => {
@@ -114,13 +102,16 @@ export function createConnections(options: ConnectionsOptions): Connections {
   }
 
   return {
+    /** Open ones. */
     get count() {
       return places.count
     },
-    accept(socket) {
+    /** A new one. Makes room, or closes it where nothing idle is left. */
+    accept(socket: Socket): void {
       if (places.take(socket)) looking ??= setInterval(look, limits.lookMs).unref()
     },
-    begin(request, response) {
+    /** Its request begins; the connection is idle again when the answer is over. */
+    begin(request: IncomingMessage, response: ServerResponse): void {
       const one = places.of(request.socket)
       if (!one) return
       endHolding(one)
@@ -138,11 +129,12 @@ export function createConnections(options: ConnectionsOptions): Connections {
         places.rest(one)
       })
     },
-    bodyBegins(socket, announcedBytes) {
+    /** The body of the request under way counts as a stranger's, with the bytes that it announces, until `bodyEnds`. */
+    bodyBegins(socket: Socket, announcedBytes: number): void {
       const one = places.of(socket)
       if (one) hold(one, socket.bytesRead, announcedBytes)
     },
-    bodyEnds(socket) {
+    bodyEnds(socket: Socket): void {
       const one = places.of(socket)
       if (one) endHolding(one)
     },
@@ -167,18 +159,6 @@ function endHolding(one: Connection): void {
   one.holding = null
 }
 
-interface Places {
-  readonly count: number
-  /** Null where no place can be made: the socket is closed then. The place is idle, and free when the socket closes. */
-  take(socket: Socket): Connection | null
-  of(socket: Socket): Connection | undefined
-  all(): Iterable<Connection>
-  /** Idle from now on: it goes when those that were idle before are gone. */
-  rest(place: Connection): void
-  /** Not idle any more. */
-  wake(place: Connection): void
-}
-
 interface Address {
   count: number
   idle: Set<Connection>
@@ -189,7 +169,7 @@ function createPlaces(
   limits: ConnectionLimits,
   trustedProxies: readonly string[],
   freed: (place: Connection) => void,
-): Places {
+) {
   const isProxy = listOf(trustedProxies)
   const all = new Map<Socket, Connection>()
   const addresses = new Map<string, Address>()
@@ -199,11 +179,13 @@ function createPlaces(
 
   const idleOf = (place: Connection) => addresses.get(addressOf.get(place) ?? '')?.idle
 
+  /** Not idle any more. */
   function wake(place: Connection): void {
     idle.delete(place)
     idleOf(place)?.delete(place)
   }
 
+  /** Idle from now on: it goes when those that were idle before are gone. */
   function rest(place: Connection): void {
     if (!all.has(place.socket)) return
     idle.add(place)
@@ -237,7 +219,8 @@ function createPlaces(
     get count() {
       return all.size
     },
-    take(socket) {
+    /** Null where no place can be made: the socket is closed then. The place is idle, and free when the socket closes. */
+    take(socket: Socket): Connection | null {
       const peer = socket.remoteAddress ?? ''
       const network = isProxy(peer) ? null : clientNetwork(peer)
       if (!hasRoom(network === null ? undefined : addresses.get(network))) {
@@ -256,7 +239,7 @@ function createPlaces(
       socket.once('close', () => free(place))
       return place
     },
-    of: (socket) => all.get(socket),
+    of: (socket: Socket) => all.get(socket),
     all: () => all.values(),
     rest,
     wake,

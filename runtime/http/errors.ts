@@ -1,10 +1,18 @@
-/** Answers every fault of a request with one problem document; what operators need goes into the log. */
+/**
+ * Answers every fault with one problem document: of a request, and on the bare socket where there is none; what operators need
+ * goes into the log. To close a socket with unread bytes resets it, and the answer is lost on the way: so a bounded rest is
+ * read and dropped first.
+ */
 
+import type { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
+import { budgets } from '#lib/budgets.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import type { ErrorCode } from '#lib/error-codes.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { hasBody, leaveBodyUnread } from './linger.ts'
+import { newEventId } from '#lib/ids.ts'
 import { problemContentType, problemOf, publicError } from './problem.ts'
 import { nosniff } from './request-headers.ts'
 
@@ -136,4 +144,77 @@ function patternOf(url: string): RegExp {
   // Two colons are one that is no name of a parameter.
   const named = escaped.replace(/::|:[A-Za-z_]+/g, (part) => (part === '::' ? ':' : '[^/]+'))
   return new RegExp(`^${named.replace(/\*/g, '.*')}$`)
+}
+
+/** Not by import: see runtime/start/control.ts. */
+const { STATUS_CODES } = process.getBuiltinModule('node:http')
+
+const faults: Record<string, AppError> = {
+  HPE_HEADER_OVERFLOW: new AppError('bad_request', 'The address and headers are too long.', {
+    statusCode: 431,
+  }),
+  ERR_HTTP_REQUEST_TIMEOUT: new AppError('bad_request', 'The request took too long to arrive.', {
+    statusCode: 408,
+  }),
+}
+const malformed = new AppError('bad_request', 'The request is not valid HTTP.')
+
+export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  answerRaw(socket, faults[error.code ?? ''] ?? malformed)
+}
+
+/** Writes the answer of a fault and ends the connection. Nothing of another answer may be written yet. */
+export function answerRaw(socket: Socket, fault: AppError): void {
+  const body = JSON.stringify(problemOf(fault, newEventId()))
+  const sniffing = Object.entries(nosniff).map(([name, value]) => `${name}: ${value}\r\n`)
+  const wait = fault.retryAfter === undefined ? '' : `Retry-After: ${Math.ceil(fault.retryAfter)}\r\n`
+  linger(
+    socket,
+    `HTTP/1.1 ${fault.statusCode} ${STATUS_CODES[fault.statusCode]}\r\n` +
+      `Content-Type: ${problemContentType}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${sniffing.join('')}${wait}Connection: close\r\n\r\n${body}`,
+  )
+}
+
+/** Whether the request announces a body. */
+export function hasBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+/**
+ * Call it before a refusal is sent. A short rest of the body is dropped and the connection goes on; with a longer one,
+ * or with `closing`, the answer says `Connection: close` and the connection lingers.
+ */
+function leaveBodyUnread(request: FastifyRequest, reply: FastifyReply, closing: boolean): void {
+  const { raw } = request
+  if (raw.complete || !hasBody(raw)) return
+  const announced = Number(raw.headers['content-length'] ?? Number.POSITIVE_INFINITY)
+  const goesOn =
+    !closing &&
+    announced <= budgets.http.droppedBytesMax &&
+    reply.raw.shouldKeepAlive &&
+    reply.getHeader('connection') !== 'close' &&
+    raw.headers.expect === undefined
+  if (goesOn) return
+  reply.header('connection', 'close')
+  const { socket } = raw
+  // Node calls this once the answer is written.
+  if (socket instanceof Socket) socket.destroySoon = () => linger(socket)
+}
+
+/** Sends `last` and closes the writing side; reads on and drops the input, for a bounded while; then ends it. */
+function linger(socket: Socket, last = ''): void {
+  let dropped = 0
+  // The HTTP parser lets go of the socket: further bytes are no request.
+  socket.removeAllListeners('data')
+  socket.on('data', (piece: Buffer) => {
+    dropped += piece.length
+    if (dropped > budgets.http.lingerBytesMax) socket.destroy()
+  })
+  const giveUp = setTimeout(() => socket.destroy(), deadlines.request.lingerMs)
+  giveUp.unref()
+  socket.once('end', () => socket.destroy())
+  socket.once('close', () => clearTimeout(giveUp))
+  socket.end(last)
+  socket.resume()
 }

@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto'
 import { serveWorker } from '#lib/worker-rpc.ts'
-import { parseJson } from './json-body.ts'
+import { parseJson } from './validation.ts'
 
 serveWorker({
   parse(bytes: Uint8Array, hashed = false) {

@@ -1,8 +1,10 @@
-/** Pages of a list: their parameters, cursors, and the header that names the next page. */
+/** Pages of a list: their parameters, cursors, the header that names the next page, and rows that are too many for one piece of memory. */
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { shownAs } from './api/shown-as.ts'
+import { pageBytesMax } from './answers.ts'
+import { shownAs } from './api/facts.ts'
 import { validationFailed } from './validation.ts'
 
 const limitMax = 1_000
@@ -29,7 +31,7 @@ export const page = {
 const mark = 'id:'
 
 /** Opaque to callers; pages go by ids, so concurrent inserts and deletions move nothing. */
-export function cursorOf(id: number): string {
+function cursorOf(id: number): string {
   return Buffer.from(`${mark}${id}`).toString('base64url')
 }
 
@@ -66,3 +68,37 @@ export function linkNext(request: FastifyRequest, reply: FastifyReply, next: num
   parameters.set('cursor', cursorOf(next))
   reply.header('link', `<${path}?${parameters}>; rel="next"`)
 }
+
+/** Read at once, of rows that may have some KiB: a page of the usual limit, and whether there is one more. */
+const rowsAtOnce = 101
+interface SizedPage<Row> {
+  rows: Row[]
+  /** False: there are rows behind them. */
+  isLast: boolean
+}
+
+/**
+ * Reads a page some rows at a time; it ends at `limit` rows or at `pageBytesMax` of their JSON, the first comes whatever its
+ * size. `read` gives up to `limit` rows behind `last`, and fewer only where there are no more.
+ */
+export async function sizedPage<Row>(
+  limit: number,
+  read: (limit: number, last: Row | undefined) => Promise<Row[]>,
+): Promise<SizedPage<Row>> {
+  const rows: Row[] = []
+  let bytes = 0
+  for (;;) {
+    const wanted = Math.min(rowsAtOnce, limit - rows.length + 1)
+    const some = await read(wanted, rows.at(-1))
+    for (const row of some) {
+      bytes += Buffer.byteLength(JSON.stringify(row)) + rowBytes
+      if (rows.length === limit || (rows.length > 0 && bytes > pageBytesMax)) return { rows, isLast: false }
+      rows.push(row)
+    }
+    if (some.length < wanted) return { rows, isLast: true }
+    await nextTurn()
+  }
+}
+
+/** What an answer may show of a row besides what the row has: names of fields. */
+const rowBytes = 512

@@ -1,10 +1,13 @@
 /**
- * The headers that every request and its answer have: ids that follow it through the log, taken from the request or made, and
- * what keeps an answer what it is and with its caller.
+ * What every request gets: ids that follow it through the log, taken from the request or made; headers that keep its answer
+ * what it is and with its caller; one wide log line and one histogram sample at its end.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import { Counter, Histogram, type Registry } from 'prom-client'
 import { newEventId, randomHex } from '#lib/ids.ts'
+import { sharedMetric } from '../observe/metrics.ts'
 import { isTraceparent } from '../observe/tracing/tracing.ts'
 import { headerNames } from '../publish/messages.ts'
 
@@ -57,4 +60,71 @@ function dependsOnCaller({ headers, routeOptions }: FastifyRequest): boolean {
   if (headers.authorization !== undefined || headers.cookie !== undefined) return true
   // What it refuses without one is no answer for the next caller either.
   return routeOptions.config?.credential !== undefined
+}
+
+/** Asked for every few seconds by machines: not worth a line. */
+const quiet = new Set(['/livez', '/readyz', '/metrics'])
+
+export function isQuiet(route: string): boolean {
+  return quiet.has(route)
+}
+
+export function registerAccessLog(
+  app: FastifyInstance,
+  options: { name: string; log: Logger; metrics: Registry },
+): void {
+  const { name, log } = options
+  const durations = durationsIn(options.metrics)
+  const limited = limitedIn(options.metrics)
+  app.addHook('onResponse', (request, reply, done) => {
+    const route = request.routeOptions.url ?? 'none'
+    const tookMs = reply.elapsedTime
+    durations.observe(
+      { service: name, method: request.method, route, status: reply.statusCode },
+      tookMs / 1_000,
+    )
+    if (reply.statusCode === 429) limited.inc({ service: name, code: request.problemCode ?? 'none' })
+    if (!quiet.has(route)) {
+      log.info(
+        {
+          request_id: request.id,
+          traceparent: request.traceparent,
+          trace_id: request.span ? request.traceparent.slice(3, 35) : undefined,
+          method: request.method,
+          route,
+          status: reply.statusCode,
+          code: request.problemCode ?? undefined,
+          agent: request.agentId ?? undefined,
+          address: request.ip,
+          bytes_in: request.headers['content-length'],
+          took_ms: Math.round(tookMs * 100) / 100,
+        },
+        'http.request',
+      )
+    }
+    done()
+  })
+}
+
+function durationsIn(registry: Registry): Histogram<'service' | 'method' | 'route' | 'status'> {
+  return sharedMetric(
+    registry,
+    'http_request_duration_seconds',
+    (common) =>
+      new Histogram({
+        ...common,
+        help: 'Time from the first byte of a request to the last of its answer',
+        labelNames: ['service', 'method', 'route', 'status'],
+        buckets: [0.001, 0.0025, 0.005, 0.01, 0.023, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+      }),
+  )
+}
+
+function limitedIn(registry: Registry): Counter<'service' | 'code'> {
+  const help = 'Requests that were answered 429, by the code of the answer'
+  return sharedMetric(
+    registry,
+    'http_limited_requests_total',
+    (common) => new Counter({ ...common, help, labelNames: ['service', 'code'] }),
+  )
 }

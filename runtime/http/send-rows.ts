@@ -1,4 +1,4 @@
-/** Writes long answers piece by piece, as fast as their reader takes them. */
+/** Writes long answers piece by piece, as fast as their reader takes them, and answers in the form of their interface. */
 
 import { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -121,4 +121,38 @@ export function registerLargeAnswers(app: FastifyInstance): void {
       (error) => done(error as Error),
     )
   })
+}
+
+export interface AnswerForm {
+  schemaOf(data: TSchema): TSchema
+  answer(data: unknown): object
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Kept by `wrapAnswers`. */
+    form?: AnswerForm
+  }
+}
+
+/** Every successful JSON answer of routes that are registered later in `scope`, and its schema, get this form. */
+export function wrapAnswers(scope: FastifyInstance, form: AnswerForm): void {
+  scope.addHook('onRoute', (route) => {
+    route.config = { ...route.config, form }
+    const { response } = (route.schema ?? {}) as { response?: Record<string, TSchema> }
+    if (!response) return
+    const wrapped = Object.entries(response).map(([status, schema]) => [
+      status,
+      isJson(status, schema) ? form.schemaOf(schema) : schema,
+    ])
+    route.schema = { ...route.schema, response: Object.fromEntries(wrapped) }
+  })
+  // Not called for streams, texts and empty answers.
+  scope.addHook('preSerialization', (_request, reply, payload, done) => {
+    done(null, reply.statusCode < 400 ? form.answer(payload) : payload)
+  })
+}
+
+function isJson(status: string, schema: object): boolean {
+  return status.startsWith('2') && !('content' in schema) && (schema as { type?: unknown }).type !== 'null'
 }

@@ -3,8 +3,7 @@
 import { type Span, SpanKind } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { endSpan, type Tracing, traceparentOf } from '../observe/tracing/tracing.ts'
-import { isQuiet } from './access-log.ts'
-import { givenTraceparent } from './request-headers.ts'
+import { givenTraceparent, isQuiet } from './request-headers.ts'
 
 /** After the hook that sets the request's ids. Probes and metrics have no span. */
 export function registerServerSpans(app: FastifyInstance, service: string, tracing: Tracing): void {

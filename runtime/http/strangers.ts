@@ -1,25 +1,18 @@
-/** Shares one budget of bytes among everything that has no caller yet: unfinished headers, and bodies of open routes. */
+/**
+ * What requests without a caller may take: one budget of bytes for unfinished headers and bodies of open routes, and so many
+ * calls of one address.
+ */
 
+import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
+import { clientNetwork } from '#lib/hosts.ts'
+import { createSlidingWindows, refuseFor, type WindowLimit } from '#lib/sliding-window.ts'
+import { describeScope } from './api/facts.ts'
 
-export interface Strangers {
-  /** Bytes held now, of all holdings. */
-  readonly heldBytes: number
-  /**
-   * Something without a caller begins. Announced bytes count from the beginning. `refuse` is called at most once, when it
-   * is too slow (408) or has to make room (503); it counts no more then.
-   */
-  begin(announcedBytes: number, refuse: (fault: AppError) => void): Holding
-}
-
-export interface Holding {
-  /** `bytes` have arrived so far. Refuses bodies below the least pace, and the oldest while all are over the budget. */
-  arrived(bytes: number): void
-  /** It is whole, or given up. */
-  end(): void
-}
+export type Strangers = ReturnType<typeof createStrangers>
+export type Holding = ReturnType<Strangers['begin']>
 
 export interface StrangerLimits {
   bytesMax: number
@@ -35,7 +28,6 @@ const usualLimits: StrangerLimits = {
 
 interface Held {
   bytes: number
-  arrived: number
   /** When its pace was last checked, and how much had arrived then. */
   checkedMs: number
   checkedBytes: number
@@ -43,7 +35,7 @@ interface Held {
 }
 
 /** The oldest goes first: an ordinary request is over long before its turn. */
-export function createStrangers(limits: StrangerLimits = usualLimits): Strangers {
+export function createStrangers(limits: StrangerLimits = usualLimits) {
   const { bytesMax, paceBytesMin, paceMs } = limits
   /** Oldest first. */
   const all = new Set<Held>()
@@ -70,23 +62,22 @@ export function createStrangers(limits: StrangerLimits = usualLimits): Strangers
   }
 
   return {
+    /** Bytes held now, of all holdings. */
     get heldBytes() {
       return heldBytes
     },
-    begin(announcedBytes, refuseIt) {
-      const one: Held = {
-        bytes: 0,
-        arrived: 0,
-        checkedMs: performance.now(),
-        checkedBytes: 0,
-        refuse: refuseIt,
-      }
+    /**
+     * Something without a caller begins. Announced bytes count from the beginning. `refuseIt` is called at most once, when
+     * it is too slow (408) or has to make room (503); it counts no more then.
+     */
+    begin(announcedBytes: number, refuseIt: (fault: AppError) => void) {
+      const one: Held = { bytes: 0, checkedMs: performance.now(), checkedBytes: 0, refuse: refuseIt }
       all.add(one)
       hold(one, announcedBytes)
       return {
-        arrived(bytes) {
+        /** `bytes` so far. Refuses bodies below the least pace, and the oldest while all are over the budget. */
+        arrived(bytes: number) {
           if (!all.has(one)) return
-          one.arrived = bytes
           hold(one, bytes)
           const nowMs = performance.now()
           if (nowMs - one.checkedMs < paceMs) return
@@ -94,6 +85,7 @@ export function createStrangers(limits: StrangerLimits = usualLimits): Strangers
           one.checkedMs = nowMs
           one.checkedBytes = bytes
         },
+        /** It is whole, or given up. */
         end: () => void end(one),
       }
     },
@@ -112,4 +104,34 @@ function tooSlow({ paceBytesMin, paceMs }: StrangerLimits): AppError {
     `The request arrives too slowly: send at least ${paceBytesMin} bytes in every ${paceMs / 1_000} seconds.`,
     { statusCode: 408 },
   )
+}
+
+const addressesMax = 20_000
+
+/**
+ * Beyond one of the rates a request is answered 429 `rate_limited` before its body is read. All addresses of an IPv6 /64
+ * count as one. A request that `knownAs` knows counts under that name in place of its address.
+ */
+export function limitedByAddress(
+  scope: FastifyInstance,
+  rates: readonly WindowLimit[],
+  knownAs?: (request: FastifyRequest) => string | undefined,
+): void {
+  describeScope(scope, { problems: ['rate_limited'] })
+  scope.addHook('onRequest', addressLimit(rates, knownAs))
+}
+
+/** The same for one route that is not described. */
+export function addressLimit(
+  rates: readonly WindowLimit[],
+  knownAs: (request: FastifyRequest) => string | undefined = () => undefined,
+): onRequestHookHandler {
+  const windows = createSlidingWindows(rates, addressesMax)
+  return (request, _reply, done) => {
+    const client = knownAs(request) ?? clientNetwork(request.ip)
+    const nowMs = performance.now()
+    refuseFor(windows.waitMs(client, nowMs), 'requests of this address')
+    windows.count(client, nowMs)
+    done()
+  }
 }

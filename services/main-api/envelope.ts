@@ -1,7 +1,7 @@
 /** The form of every successful answer of the main API: `{ok: true, data}`. */
 
 import { type TSchema, Type } from 'typebox'
-import type { AnswerForm } from '#runtime/http/wrapped-answers.ts'
+import type { AnswerForm } from '#runtime/http/send-rows.ts'
 
 export const envelope: AnswerForm = {
   answer: (data) => ({ ok: true, data }),

@@ -1,6 +1,10 @@
-/** What routes and their scopes say of themselves for the API description, in addition to their schemas. */
+/**
+ * What routes and their scopes say of themselves for the API description, in addition to their schemas; and schemas that check
+ * and serialise in one way and are described in another.
+ */
 
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
+import type { TSchema } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
 import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
 
@@ -107,4 +111,19 @@ export function unknownCases(config: FastifyContextConfig): string[] {
     const { status, alsoStatus } = errorCodes[one.code]
     return one.status === status || alsoStatus?.[one.status] ? [] : [`${one.code} with ${one.status}`]
   })
+}
+
+const key = 'x-shown-as'
+
+/**
+ * Options for a schema: the API description shows `shown` in its place. For what the handler checks by its own code (vectors
+ * are checked in the pass that packs them) or answers with a code of its own.
+ */
+export function shownAs(shown: TSchema): Record<string, TSchema> {
+  return { [key]: shown }
+}
+
+/** A copy of the schema as readers of the description see it. */
+export function asShown<T>(schema: T): T {
+  return JSON.parse(JSON.stringify(schema, (_name, value) => value?.[key] ?? value)) as T
 }

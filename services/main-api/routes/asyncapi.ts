@@ -2,9 +2,9 @@
 
 import type { FastifyInstance } from 'fastify'
 import { loadSchemas } from '#lib/schema-files.ts'
-import { limitedByAddress } from '#runtime/http/address-limit.ts'
 import { pageRates } from '#runtime/http/api-description.ts'
 import { createPage, type Page, sendPage } from '#runtime/http/page.ts'
+import { limitedByAddress } from '#runtime/http/strangers.ts'
 import { schemasDirectory } from '#runtime/publish/codec.ts'
 import { catalog } from '#topics/catalog.ts'
 import { asyncApiOf } from '../asyncapi/document.ts'

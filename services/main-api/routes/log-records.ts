@@ -15,9 +15,8 @@ import {
   positionOf,
   streamRecords,
 } from '#operations/topic-stream/records.ts'
-import { acceptsEvents } from '#runtime/http/accepts-events.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
-import { type EventStream, Json } from '#runtime/http/event-stream.ts'
+import { acceptsEvents, type EventStream, Json } from '#runtime/http/event-stream.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { fleetEvents, hubRecords } from '#topics/catalog.ts'
 import { closed } from '../envelope.ts'

@@ -2,7 +2,7 @@
 
 import type { Relational, SqlExecutor, SqlTransaction, SqlValue } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { sizedPage } from '#runtime/http/sized-page.ts'
+import { sizedPage } from '#runtime/http/paging.ts'
 import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { insertRun, originOf, refusal } from './accept.ts'

@@ -2,7 +2,7 @@
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { pieceBytesMax } from '#runtime/http/answers.ts'
-import { sizedPage } from '#runtime/http/sized-page.ts'
+import { sizedPage } from '#runtime/http/paging.ts'
 import { parseExact } from '#stidx/exact-json.ts'
 import { runColumns, runsWithTrees } from './columns.ts'
 import { type Run, type RunEvent, type RunStatus, runStatuses, type StoredEvent } from './types.ts'

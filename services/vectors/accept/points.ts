@@ -9,8 +9,7 @@ import {
 } from '#engines/vectors/collections.ts'
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/json-pointer.ts'
-import { parseJson } from '#runtime/http/json-body.ts'
-import { fieldErrorsMax, validationFailed } from '#runtime/http/validation.ts'
+import { fieldErrorsMax, parseJson, validationFailed } from '#runtime/http/validation.ts'
 import { isReserved, reservedId } from '#services/access/audit/notes.ts'
 
 export function requireCollection(name: string): CollectionName {

@@ -3,7 +3,7 @@
 import { budgets } from '#lib/budgets.ts'
 import { describeError } from '#lib/errors.ts'
 import { createScope } from '#lib/resource.ts'
-import { type BodyThread, createBodyThread } from '#runtime/http/body-thread.ts'
+import { type BodyThread, createBodyThread } from '#runtime/http/json-parser.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import {
   createRecentOperations,

@@ -2,7 +2,7 @@
 
 import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import { collections, vectorDimension } from '#engines/vectors/collections.ts'
-import { shownAs } from '#runtime/http/api/shown-as.ts'
+import { shownAs } from '#runtime/http/api/facts.ts'
 
 const closed = { additionalProperties: false }
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>

@@ -1,7 +1,7 @@
 /** Makes of what a node sends the events that clients see: one dialect, our ids, bounded in size. */
 
 import { randomUUID } from 'node:crypto'
-import { isTooDeep } from '#runtime/http/json-body.ts'
+import { isTooDeep } from '#runtime/http/validation.ts'
 import { parseExact } from '#stidx/exact-json.ts'
 import type { Content, Part, RunEvent } from '../../state/types.ts'
 import { NodeFault } from '../types.ts'

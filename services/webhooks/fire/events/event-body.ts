@@ -1,8 +1,7 @@
 /** Checks the JSON text of an event and adds its idempotency key; everything else in the text stays as it was sent. */
 
 import { AppError, type FieldError } from '#lib/errors.ts'
-import { parseJson } from '#runtime/http/json-body.ts'
-import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
+import { compileCheck, parseJson, validationFailed } from '#runtime/http/validation.ts'
 import { containsSecret } from '#services/access/secrets/redact.ts'
 import { eventSchema, type FiredEvent, idempotencyKeyOf } from '../../event.ts'
 

@@ -3,7 +3,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { shownAs } from '#runtime/http/api/shown-as.ts'
+import { shownAs } from '#runtime/http/api/facts.ts'
 import type { Relay } from '../relay.ts'
 import type { LagReading } from '../targets/lag.ts'
 

@@ -1,7 +1,7 @@
 /** Which requests ask for events, by the weights of RFC 9110. */
 
 import { expect, test } from 'vitest'
-import { acceptsEvents } from '#runtime/http/accepts-events.ts'
+import { acceptsEvents } from '#runtime/http/event-stream.ts'
 
 test.each([
   ['text/event-stream', true],

@@ -5,8 +5,7 @@ import pino from 'pino'
 import { Registry } from 'prom-client'
 import { type TSchema, Type } from 'typebox'
 import { expect, onTestFinished, test } from 'vitest'
-import { describeScope } from '#runtime/http/api/facts.ts'
-import { shownAs } from '#runtime/http/api/shown-as.ts'
+import { describeScope, shownAs } from '#runtime/http/api/facts.ts'
 import { createHttpApp, registerApiDescription } from '#runtime/http/app.ts'
 
 const credential = { name: 'token', description: 'A token.', bearerFormat: 't_<x>', variable: 'TOKEN' }

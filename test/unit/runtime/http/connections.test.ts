@@ -2,9 +2,8 @@ import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { createHttpApp } from '#runtime/http/app.ts'
+import { createHttpApp, createHttpProcess } from '#runtime/http/app.ts'
 import { type ConnectionLimits, createConnections } from '#runtime/http/connections.ts'
-import { createHttpProcess } from '#runtime/http/http-process.ts'
 import { createStrangers, type StrangerLimits } from '#runtime/http/strangers.ts'
 import { type RawConnection, rawConnection } from '../../../support/raw-http.ts'
 
@@ -34,7 +33,7 @@ async function opened(given: Partial<typeof usual> = {}, trustedProxies: string[
       name,
       log: pino({ level: 'silent' }),
       metrics: new Registry(),
-      process: { ...createHttpProcess(), strangers, connections },
+      process: { ...createHttpProcess(), connections },
       trustedProxies,
     })
     app.post('/open', { bodyLimit: 1_048_576 }, () => ({ taken: true }))

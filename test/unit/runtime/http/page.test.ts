@@ -3,8 +3,12 @@ import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { Gauge, Registry } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
-import { type ApiDescription, createHttpApp, registerApiDescription } from '#runtime/http/app.ts'
-import { createHttpProcess } from '#runtime/http/http-process.ts'
+import {
+  type ApiDescription,
+  createHttpApp,
+  createHttpProcess,
+  registerApiDescription,
+} from '#runtime/http/app.ts'
 import { encodingOf } from '#runtime/http/page.ts'
 
 const api: ApiDescription = {

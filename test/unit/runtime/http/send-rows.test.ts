@@ -11,8 +11,7 @@ import {
   createAnswers,
   heldBytesPerPiece,
 } from '#runtime/http/answers.ts'
-import { around, registerLargeAnswers, sendRows } from '#runtime/http/send-rows.ts'
-import { wrapAnswers } from '#runtime/http/wrapped-answers.ts'
+import { around, registerLargeAnswers, sendRows, wrapAnswers } from '#runtime/http/send-rows.ts'
 import { eventually } from '../../../support/eventually.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { acceptsEvents } from '#runtime/http/accepts-events.ts'
+import { acceptsEvents } from '#runtime/http/event-stream.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
 import { maySee, userFor } from '#services/runs/gateway/owned.ts'
 import { checkedId } from '#services/runs/gateway/requests.ts'

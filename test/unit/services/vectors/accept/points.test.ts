@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
-import { createBodyThread } from '#runtime/http/body-thread.ts'
+import { createBodyThread } from '#runtime/http/json-parser.ts'
 import { type ParsedUpsert, parseUpsert } from '#services/vectors/accept/points.ts'
 import { axisVector } from '../../../../support/points.ts'
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { pageBytesMax } from '#runtime/http/answers.ts'
-import { sizedPage } from '#runtime/http/sized-page.ts'
+import { sizedPage } from '#runtime/http/paging.ts'
 
 interface Row {
   id: number
