@@ -18,16 +18,21 @@ export function backoffMs(n: number, options: BackoffOptions): number {
  * of tests do not reach those of node:timers/promises.
  */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal?.addEventListener('abort', end, { once: true })
-  })
+  return pause(ms, signal).over
+}
+
+/** `end` ends the pause before its time. */
+function pause(ms: number, signal?: AbortSignal) {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const end = () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', end)
+    resolve()
+  }
+  const timer = setTimeout(end, ms)
+  if (signal?.aborted) end()
+  else signal?.addEventListener('abort', end, { once: true })
+  return { over: promise, end }
 }
 
 /** Rejects with `error()` when `promise` takes longer than `ms`. The work itself is not stopped. */
@@ -57,5 +62,30 @@ export async function unlessAborted<T>(
     return await Promise.race([promise, aborted])
   } finally {
     signal.removeEventListener('abort', giveUp)
+  }
+}
+
+export type Wakeup = ReturnType<typeof createWakeup>
+
+/** A pause between two rounds of work, which whoever has new work ends early. */
+export function createWakeup() {
+  let due = false
+  let endPause: (() => void) | undefined
+  return {
+    /** Ends the pause. While there is none, the next one ends at once: work that came meanwhile is never overlooked. */
+    wake(): void {
+      due = true
+      endPause?.()
+    },
+    /** Resolves after `ms`, when it is woken, or when the signal aborts. For one sleeper at a time. */
+    async sleep(ms: number, signal: AbortSignal): Promise<void> {
+      if (!due) {
+        const { over, end } = pause(ms, signal)
+        endPause = end
+        await over
+      }
+      endPause = undefined
+      due = false
+    },
   }
 }

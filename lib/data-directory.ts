@@ -15,21 +15,10 @@ import {
 import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { AppError, describeError } from './errors.ts'
-import { type FileLock, isBusy, takeFileLock } from './file-lock.ts'
-import { makeFolder } from './folders.ts'
+import { makeFolder } from './files.ts'
 import type { Closeable } from './resource.ts'
+import { type FileLock, isBusy, takeFileLock } from './sqlite.ts'
 import { explainSystemFault } from './system-faults.ts'
-
-interface DataDirectory extends Closeable {
-  /** Absolute. */
-  readonly path: string
-  /** Addresses, the control socket and whatever else belongs to the running process. */
-  readonly runPath: string
-  /** A folder below it, made when absent, mode 0700. */
-  folder(...names: string[]): string
-  /** Gives the directory back. Idempotent. */
-  close(): Promise<void>
-}
 
 /** Lies in a directory that is being restored from a backup, until all of it is there. */
 export const restoringFile = 'RESTORING'
@@ -38,14 +27,14 @@ const ownerFile = 'owner.pid'
 
 /**
  * Makes the directory (mode 0700) and takes its lock: embedded engines would destroy each other's data in two
- * processes without any error. Throws AppError `data_directory_in_use` that names the owner's process id, or
+ * processes without any error. Closing gives it back. Throws AppError `data_directory_in_use` that names the owner's process id, or
  * `invalid_configuration` where nothing can be written, or where a restore was not finished (unless `restoring`: the
  * caller finishes it).
  */
 export async function openDataDirectory(
   path: string,
   { restoring = false }: { restoring?: boolean } = {},
-): Promise<DataDirectory> {
+): Promise<Closeable> {
   const root = resolve(path)
   let lock: FileLock | undefined
   try {
@@ -60,13 +49,6 @@ export async function openDataDirectory(
   }
   const held = lock
   return {
-    path: root,
-    runPath: join(root, 'run'),
-    folder(...names) {
-      const folder = join(root, ...names)
-      makePrivate(folder)
-      return folder
-    },
     async close() {
       held.release()
     },

@@ -1,11 +1,25 @@
 /**
- * Every fault that may reach a caller: a code from the closed list in error-codes.ts, an HTTP status, and a sentence that
- * names fault and fix.
+ * Every fault that may reach a caller: a code from the closed list in error-codes/, an HTTP status, and a sentence that names
+ * fault and fix. API descriptions and docs/errors.md are made from the list, too.
  */
 
-import { type ErrorCode, errorCodes } from './error-codes.ts'
+import { requestCodes } from './error-codes/requests.ts'
+import { runCodes } from './error-codes/runs.ts'
+import { type ErrorEntry, serverCodes } from './error-codes/server.ts'
 
-export { type ErrorCode, errorCodes } from './error-codes.ts'
+export type { ErrorEntry } from './error-codes/server.ts'
+
+/** The codes are part of the public interface: never rename one. Status 500: only operators see it, in a log or command. */
+const catalog = { ...requestCodes, ...runCodes, ...serverCodes } as const
+
+export type ErrorCode = keyof typeof catalog
+
+export const errorCodes: Readonly<Record<ErrorCode, ErrorEntry>> = catalog
+
+/** True for codes that callers of an interface may be answered: what else has status 500 is answered `internal_error`. */
+export function isAnswered(code: ErrorCode): boolean {
+  return errorCodes[code].status !== 500 || code === 'internal_error'
+}
 
 export interface FieldError {
   /** JSON Pointer of the faulty field, for example `/points/3/vector`. */

@@ -1,9 +1,12 @@
 /**
- * Closes resources in reverse order, also after a half-failed start.
+ * Closes resources in reverse order, also after a half-failed start, and within a time limit.
  *
  * AsyncDisposableStack of the language reports all faults as one nested error without the parts' names, and a second
  * call does not wait for the first.
  */
+
+import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 
 export interface Closeable {
   close(): Promise<void>
@@ -38,5 +41,39 @@ export function createScope(onError: (name: string, error: unknown) => void = ()
       closing ??= closeAll()
       return closing
     },
+  }
+}
+
+/** For all of it: requests in flight, then workers, then engines with the time that is left. */
+const { allMs, enginesMs, workersMs } = deadlines.stop
+
+export type Stop = ReturnType<typeof createStop>
+
+/**
+ * Time limits for closing, so that a stop takes ten seconds at most, and the drain of a worker that has one. `ownDrainMs` is of
+ * a worker that has the process to itself, and comes on top.
+ */
+export function createStop(ownDrainMs?: number) {
+  let endsAt: number | undefined
+  /** The first who asks begins the stop. */
+  function leftMs(): number {
+    endsAt ??= performance.now() + allMs + (ownDrainMs ?? 0)
+    return endsAt - performance.now()
+  }
+  const forWorkersMs = () => Math.max(workersMs, leftMs() - enginesMs)
+  const boundBy = (resource: Closeable, limitMs: () => number): Closeable => ({
+    close() {
+      const limit = Math.max(0, Math.min(limitMs(), leftMs()))
+      const late = () => new Error(`did not close within ${Math.round(limit)} ms`)
+      return withTimeout(resource.close(), limit, late)
+    },
+  })
+  return {
+    /** Limits a close by its own time and by the rest of the stop. Nothing acknowledged is lost where one times out. */
+    bound: (resource: Closeable, ms: number = allMs) => boundBy(resource, () => ms),
+    /** As `bound`, of the workers: with all the time that engines do not need. */
+    boundWorkers: (workers: Closeable) => boundBy(workers, forWorkersMs),
+    /** How long a worker may let its work go on, when its close begins; the rest is to write down what it was. */
+    drainMs: (): number => ownDrainMs ?? forWorkersMs() - deadlines.stop.lastWritesMs,
   }
 }

@@ -24,37 +24,31 @@ export interface WindowLimit {
   windowMs: number
 }
 
-interface SlidingWindows {
-  /** 0 when a call of this key would be admitted now, else the milliseconds after which it would be. */
-  waitMs(key: string, nowMs: number): number
-  /** Counts an admitted call. */
-  count(key: string, nowMs: number): void
-  /** Takes back the count at `nowMs`. */
-  uncount(key: string, nowMs: number): void
-}
-
 /**
  * At most `count` admitted calls of a key within any window of each limit. Refused calls do not count. Beyond `keysMax`
  * the key that was used least recently is forgotten.
  */
-export function createSlidingWindows(limits: readonly WindowLimit[], keysMax: number): SlidingWindows {
+export function createSlidingWindows(limits: readonly WindowLimit[], keysMax: number) {
   const timesMax = Math.max(...limits.map((limit) => limit.count))
   const longestMs = Math.max(...limits.map((limit) => limit.windowMs))
   const keys = createLru<string, number[]>(keysMax)
   return {
-    waitMs(key, nowMs) {
+    /** 0 when a call of this key would be admitted now, else the milliseconds after which it would be. */
+    waitMs(key: string, nowMs: number): number {
       const times = keys.get(key)
       if (!times) return 0
       while (times.length > 0 && times[0]! <= nowMs - longestMs) times.shift()
       return Math.max(...limits.map(({ count, windowMs }) => windowWaitMs(times, count, windowMs, nowMs)))
     },
-    count(key, nowMs) {
+    /** Counts an admitted call. */
+    count(key: string, nowMs: number): void {
       const times = keys.get(key) ?? []
       keys.set(key, times)
       times.push(nowMs)
       if (times.length > timesMax) times.shift()
     },
-    uncount(key, nowMs) {
+    /** Takes back the count at `nowMs`. */
+    uncount(key: string, nowMs: number): void {
       const times = keys.get(key) ?? []
       const at = times.lastIndexOf(nowMs)
       if (at >= 0) times.splice(at, 1)

@@ -35,3 +35,10 @@ function escapeOf(found: string): string {
 function hexOf(found: string, digits: number): string {
   return found.charCodeAt(0).toString(16).padStart(digits, '0')
 }
+
+const separators = /[\u2028\u2029]/g
+
+/** The same JSON. Some readers take these two for the ends of lines: in JSON they are only within texts. */
+export function withoutSeparators(json: string): string {
+  return json.replace(separators, (found) => (found === '\u2028' ? '\\u2028' : '\\u2029'))
+}

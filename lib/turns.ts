@@ -11,28 +11,12 @@ interface TurnsOptions {
   waitingMax: number
 }
 
-export interface Turns {
-  /**
-   * Runs `work` when it is the caller's turn: callers follow each other in a circle, the work of one in its order. `late`
-   * is thrown when the turn has not come after `patienceMs`. `weight` is how many pieces it counts for, by default one.
-   */
-  take<T>(
-    caller: string,
-    patienceMs: number,
-    late: () => Error,
-    work: () => Promise<T>,
-    weight?: number,
-  ): Promise<T>
-  /** From now on the caller gets no turn for so long. */
-  rest(caller: string, ms: number): void
-}
-
 interface Waiting {
   weight: number
   start(): void
 }
 
-export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Turns {
+export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions) {
   /** In the order in which they get their turns. */
   const queues = new Map<string, Set<Waiting>>()
   const runningOf = new Map<string, number>()
@@ -79,7 +63,17 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
     }
   }
   return {
-    take(caller, patienceMs, late, work, weight = 1) {
+    /**
+     * Runs `work` when it is the caller's turn: callers follow each other in a circle, the work of one in its order. `late`
+     * is thrown when the turn has not come after `patienceMs`. `weight` is how many pieces it counts for.
+     */
+    take<T>(
+      caller: string,
+      patienceMs: number,
+      late: () => Error,
+      work: () => Promise<T>,
+      weight = 1,
+    ): Promise<T> {
       if (waiting >= waitingMax) return Promise.reject(tooMany('Too many calls are waiting'))
       if ((queues.get(caller)?.size ?? 0) >= waitingOfCallerMax) {
         return Promise.reject(tooMany('Too many of your calls are waiting'))
@@ -102,7 +96,8 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions): Tu
         next()
       })
     },
-    rest(caller, ms) {
+    /** From now on the caller gets no turn for so long. */
+    rest(caller: string, ms: number): void {
       clearTimeout(resting.get(caller))
       const end = () => {
         resting.delete(caller)

@@ -4,7 +4,7 @@
  */
 
 import type { Static, TObject, TObjectOptions, TSchema } from 'typebox'
-import type { ErrorCode } from '#lib/error-codes.ts'
+import type { ErrorCode } from '#lib/errors.ts'
 import type { ChangeNotes } from '#services/access/admin-audit/admin-audit.ts'
 import type { Access } from '#services/access/agents/agents.ts'
 import type { Caller } from '#services/access/callers/caller.ts'

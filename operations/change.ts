@@ -5,7 +5,7 @@ import { v7 as uuidv7 } from 'uuid'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
-import { meansLater } from '#lib/later.ts'
+import { meansLater } from '#lib/system-faults.ts'
 import { publicError } from '#runtime/http/problem.ts'
 import {
   type ChangeDetails,

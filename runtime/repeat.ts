@@ -1,10 +1,9 @@
 /** Repeats background work until the process stops, or one thing until it succeeds; what fails is logged and tried again. */
 
 import type { Logger } from 'pino'
-import { backoffMs, sleep } from '#lib/backoff.ts'
+import { backoffMs, createWakeup, sleep, type Wakeup } from '#lib/backoff.ts'
 import { describeError, whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 
 /** Between two tries of what must succeed: a dead letter, beforeCommit. */
 const untilDoneBackoff = { baseMs: 100, maxMs: 5_000 }

@@ -1,7 +1,7 @@
 /** Writes docs/errors.md from the catalogue of error codes; with `--check` it only says whether the page is up to date. */
 
 import { fileURLToPath } from 'node:url'
-import { type ErrorCode, type ErrorEntry, errorCodes, isAnswered } from '#lib/error-codes.ts'
+import { type ErrorCode, type ErrorEntry, errorCodes, isAnswered } from '#lib/errors.ts'
 import { writeOrCheck } from './made-page.ts'
 
 /** The page as Markdown. */
@@ -12,7 +12,7 @@ function errorsPage(codes: Readonly<Record<string, ErrorEntry>>): string {
   return [
     '# Errors',
     '',
-    'Made from `lib/error-codes.ts` by `npm run docs:errors`: do not edit.',
+    'Made from `lib/error-codes/` by `npm run docs:errors`: do not edit.',
     '',
     'Every refused request is answered with a problem document (RFC 9457, `application/problem+json`):',
     '',

@@ -1,10 +1,9 @@
 /** The environment variables that choose and reach the event log. */
 
 import { type Static, Type } from 'typebox'
-import { readClientCertificate } from '#lib/client-certificate.ts'
 import { optionalText } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
-import type { TlsEngine } from '#lib/tls-probe.ts'
+import { readClientCertificate, type TlsEngine } from '#lib/tls.ts'
 
 const hostAndPort = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/@]+):\d{1,5}$/
 

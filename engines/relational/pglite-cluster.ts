@@ -22,7 +22,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { syncTree } from '#lib/synced-files.ts'
+import { syncTree } from '#lib/files.ts'
 
 /** Raise it with each change of how a cluster is made. */
 const layout = 1

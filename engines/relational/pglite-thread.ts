@@ -6,7 +6,7 @@
 import { type messages, PGlite, protocol } from '@electric-sql/pglite'
 import { vector } from '@electric-sql/pglite-pgvector'
 import { AppError } from '#lib/errors.ts'
-import { lowerPriority } from '#lib/priority.ts'
+import { lowerPriority } from '#lib/giving-way.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import { ensureCluster } from './pglite-cluster.ts'
 import { sqlState } from './port.ts'

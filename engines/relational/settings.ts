@@ -1,9 +1,8 @@
 /** The environment variable that chooses and reaches the relational engine and its mirror. */
 
 import { type Static, Type } from 'typebox'
-import { readClientCertificate, readPem } from '#lib/client-certificate.ts'
 import { optionalUrl } from '#lib/config.ts'
-import type { TlsEngine } from '#lib/tls-probe.ts'
+import { readClientCertificate, readPem, type TlsEngine } from '#lib/tls.ts'
 
 export const relationalSettings = Type.Object({
   DATABASE_URL: optionalUrl('postgres://…; without it Postgres is embedded'),

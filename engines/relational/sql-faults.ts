@@ -4,7 +4,7 @@
  */
 
 import { AppError } from '#lib/errors.ts'
-import { meansLater } from '#lib/later.ts'
+import { meansLater } from '#lib/system-faults.ts'
 
 const messageCharsMax = 300
 

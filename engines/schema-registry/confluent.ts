@@ -5,9 +5,9 @@ import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/co
 import { LRUCache } from 'lru-cache'
 import { Agent, fetch } from 'undici'
 import { sleep, withTimeout } from '#lib/backoff.ts'
-import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
+import type { ClientCertificate } from '#lib/tls.ts'
 import type { SchemaRegistry } from './port.ts'
 
 /** The client's message when a subject has another compatibility level than the one that is wanted. */

@@ -1,9 +1,8 @@
 /** The environment variables that choose and reach the schema registry. */
 
 import { type Static, Type } from 'typebox'
-import { type ClientCertificate, readClientCertificate } from '#lib/client-certificate.ts'
 import { optionalText, optionalUrl } from '#lib/config.ts'
-import type { TlsEngine } from '#lib/tls-probe.ts'
+import { type ClientCertificate, readClientCertificate, type TlsEngine } from '#lib/tls.ts'
 
 export const schemaRegistrySettings = Type.Object({
   SCHEMA_REGISTRY_URL: optionalUrl('Confluent-compatible API; without it the schemas folder'),

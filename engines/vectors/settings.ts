@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { optionalText, optionalUrl } from '#lib/config.ts'
-import type { TlsEngine } from '#lib/tls-probe.ts'
+import type { TlsEngine } from '#lib/tls.ts'
 
 export const vectorSettings = Type.Object({
   QDRANT_URL: optionalUrl('without it the vector engine is embedded'),

@@ -1,6 +1,6 @@
 /** Codes of requests that are at fault, or come too often: statuses 400 to 499. */
 
-import { type ErrorEntry, later } from './entry.ts'
+import { type ErrorEntry, later } from './server.ts'
 
 export const requestCodes = {
   invalid_json: {

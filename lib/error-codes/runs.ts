@@ -1,6 +1,6 @@
 /** Codes of runs: what a run was refused for, and how one ended. */
 
-import { type ErrorEntry, later } from './entry.ts'
+import { type ErrorEntry, later } from './server.ts'
 
 export const runCodes = {
   app_name_mismatch: {

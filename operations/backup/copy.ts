@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { folders, snapshotLog } from '#engines/open.ts'
 import { presentPart } from '#lib/data-directory.ts'
 import { AppError } from '#lib/errors.ts'
-import { makeFolder } from '#lib/folders.ts'
+import { makeFolder } from '#lib/files.ts'
 import { fileFaultCode, systemFault } from '#lib/system-faults.ts'
 import type { Progress } from '#runtime/start/control.ts'
 

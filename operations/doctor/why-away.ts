@@ -1,7 +1,7 @@
 /** Why an engine could not be used, in words, and what to do: from what the driver kept as the cause of its fault. */
 
 import { AppError } from '#lib/errors.ts'
-import { tlsFault } from '#lib/tls-faults.ts'
+import { tlsFault } from '#lib/tls.ts'
 import type { EngineName } from '#runtime/start/service.ts'
 import { type Check, failedCheck } from './check.ts'
 

@@ -7,8 +7,8 @@ import { closeSync, ftruncateSync, openSync, readdirSync, readSync, rmSync, stat
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '#lib/errors.ts'
-import { takeFileLock } from '#lib/file-lock.ts'
-import { makeFolder } from '#lib/folders.ts'
+import { makeFolder } from '#lib/files.ts'
+import { takeFileLock } from '#lib/sqlite.ts'
 import type { SinkTarget } from './target.ts'
 
 interface JsonlOptions {

@@ -1,7 +1,7 @@
 /** One page of a topic's records: fair over the partitions, in order within each, bounded in records and bytes. */
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
-import { spendTurn } from '#lib/loop-turn.ts'
+import { spendTurn } from '#lib/giving-way.ts'
 import { followRecords } from '#runtime/follow/follow-topic.ts'
 import { recordBytes } from '#runtime/follow/read-records.ts'
 import type { ShownRecord } from '#runtime/follow/show-record.ts'

@@ -5,7 +5,7 @@
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { backoffMs } from '#lib/backoff.ts'
-import { spendTurn } from '#lib/loop-turn.ts'
+import { spendTurn } from '#lib/giving-way.ts'
 import { type Hold, type LaneOutcome, retry } from '#lib/outcome.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'

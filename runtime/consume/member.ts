@@ -2,10 +2,9 @@
 
 import type { Logger } from 'pino'
 import type { ConsumerListener, GainedPartition, GroupConsumer } from '#engines/event-log/port.ts'
-import { withTimeout } from '#lib/backoff.ts'
+import { createWakeup, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createWakeup } from '#lib/wakeup.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import { retryUntilDone, startRepeating } from '../repeat.ts'
 import { hasDied, nameOwner } from './crash-guard.ts'

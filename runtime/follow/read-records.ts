@@ -3,7 +3,7 @@
 import type { Log, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { spendTurn } from '#lib/loop-turn.ts'
+import { spendTurn } from '#lib/giving-way.ts'
 
 const pollMs = 20
 /** Records are given in pieces of so much: in between the event loop may turn. */

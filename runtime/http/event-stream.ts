@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { sleep } from '#lib/backoff.ts'
 import { budgets } from '#lib/budgets.ts'
-import { withoutSeparators } from '#lib/json-line.ts'
+import { withoutSeparators } from '#lib/terminal-text.ts'
 
 const heartbeatMs = 15_000
 const bufferBytesMax = budgets.streams.bufferBytes

@@ -2,7 +2,7 @@
 
 import { type TSchema, Type } from 'typebox'
 import { AppError, errorCodes, type FieldError } from '#lib/errors.ts'
-import { type Later, meansLater } from '#lib/later.ts'
+import { type Later, meansLater } from '#lib/system-faults.ts'
 
 export interface Problem {
   type: string

@@ -6,8 +6,8 @@
 import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { deadlines } from '#lib/deadlines.ts'
-import { detach } from '#lib/detach.ts'
 import { AppError } from '#lib/errors.ts'
+import { detach } from '#lib/giving-way.ts'
 
 /** So many bytes must arrive in each `bodyPaceMs`: whoever sends less holds memory for nothing. */
 const paceBytesMin = 16 * 1024

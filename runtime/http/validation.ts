@@ -7,7 +7,7 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler } from 'fastify'
 import { AppError, type FieldError } from '#lib/errors.ts'
-import { pointerPart } from '#lib/json-pointer.ts'
+import { pointerPart } from '#lib/path-part.ts'
 
 /** Faults that one answer lists. */
 export const fieldErrorsMax = 20

@@ -4,8 +4,8 @@
  */
 
 import type { Log, NewRecord } from '#engines/event-log/port.ts'
-import { detach } from '#lib/detach.ts'
 import { isFenced } from '#lib/errors.ts'
+import { detach } from '#lib/giving-way.ts'
 import { newEventId } from '#lib/ids.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import type { Closeable } from '#lib/resource.ts'

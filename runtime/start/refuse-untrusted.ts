@@ -4,8 +4,7 @@ import { type EngineSettings, enginesOverTls } from '#engines/open.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { tlsFault } from '#lib/tls-faults.ts'
-import { probeTls, type TlsEngine } from '#lib/tls-probe.ts'
+import { probeTls, type TlsEngine, tlsFault } from '#lib/tls.ts'
 import type { Engines } from './service.ts'
 
 /** A refusal comes at once behind the handshake. */

@@ -4,8 +4,8 @@ import { createRequire } from 'node:module'
 import type { Ajv, ErrorObject } from 'ajv'
 import type { TSchema } from 'typebox'
 import type { Environment } from '#lib/config.ts'
-import { pointerPart } from '#lib/json-pointer.ts'
 import { nearestName } from '#lib/nearest-name.ts'
+import { pointerPart } from '#lib/path-part.ts'
 import type { Parsed } from './parse-yaml.ts'
 
 /** Values shorter than this are no secrets: they would be found everywhere. */

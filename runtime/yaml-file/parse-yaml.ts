@@ -16,7 +16,7 @@ import {
   visit,
   type YAMLError,
 } from 'yaml'
-import { pointerPart } from '#lib/json-pointer.ts'
+import { pointerPart } from '#lib/path-part.ts'
 
 export interface Place {
   line: number

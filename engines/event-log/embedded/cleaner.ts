@@ -5,8 +5,7 @@
 
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
-import { allRows, firstRow } from '#lib/sqlite-rows.ts'
-import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { allRows, firstRow, inTransaction } from '#lib/sqlite.ts'
 import type { Clock } from './clock.ts'
 import { nameOf } from './record-tables.ts'
 import type { Table, Writer } from './writer.ts'

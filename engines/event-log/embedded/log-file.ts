@@ -7,9 +7,8 @@ import { existsSync, statfsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { AppError } from '#lib/errors.ts'
-import { makeFolder } from '#lib/folders.ts'
-import { lookInto } from '#lib/sqlite-look.ts'
-import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { makeFolder } from '#lib/files.ts'
+import { inTransaction, lookInto } from '#lib/sqlite.ts'
 
 /** Raise it with each change of the tables below, and carry older files over in `layTables`. */
 const layoutVersion = 2

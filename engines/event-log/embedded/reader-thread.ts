@@ -1,10 +1,9 @@
 /** The thread that reads the file of the log, so that no reader waits for a disk sync. */
 
-import { firstRow } from '#lib/sqlite-rows.ts'
+import { firstRow } from '#lib/sqlite.ts'
 import { ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { openForReading } from './log-file.ts'
-import type { FetchRecords } from './record-tables.ts'
-import { type Kind, openRecordReader } from './record-tables.ts'
+import { type FetchRecords, type Kind, openRecordReader } from './record-tables.ts'
 
 export interface ReaderData {
   file: string

@@ -5,8 +5,7 @@
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
-import { allRows, eachRow, firstRow } from '#lib/sqlite-rows.ts'
-import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { allRows, eachRow, firstRow, inTransaction } from '#lib/sqlite.ts'
 import { type BlockCursor, fieldBytes, fields, type PackedBatch, partsOfRecord } from './record-block.ts'
 
 /** Records in one block that is read, so that unpacking never holds the event loop for long. */

@@ -4,8 +4,8 @@
  */
 
 import { budgets } from '#lib/budgets.ts'
-import { detach } from '#lib/detach.ts'
 import { AppError } from '#lib/errors.ts'
+import { detach } from '#lib/giving-way.ts'
 import { logUnavailable, topicNotFound } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
 import type { Clock } from './clock.ts'

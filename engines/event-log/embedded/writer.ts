@@ -1,12 +1,10 @@
 /** Writes appends, positions and topics to the file in durable transactions; runs in the writing thread. */
 
 import type { DatabaseSync } from 'node:sqlite'
-import { allRows } from '#lib/sqlite-rows.ts'
-import { inTransaction } from '#lib/sqlite-transaction.ts'
+import { allRows, inTransaction } from '#lib/sqlite.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCursor } from './record-block.ts'
-import type { RecordTable } from './record-tables.ts'
-import { createRecordTable, type Kind, nameOf, openRecordTable } from './record-tables.ts'
+import { createRecordTable, type Kind, nameOf, openRecordTable, type RecordTable } from './record-tables.ts'
 
 /** One partition as the threads describe it to each other. */
 export interface PartitionSnapshot {

@@ -16,9 +16,9 @@ import {
 } from '@platformatic/kafka'
 import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
-import type { ClientCertificate } from '#lib/client-certificate.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
+import type { ClientCertificate } from '#lib/tls.ts'
 import { refusalOf, responseOf } from './calls.ts'
 import { createKept } from './metadata.ts'
 

@@ -2,9 +2,8 @@
  * Reads every partition of a topic without a group, and knows when it has read all that existed a second ago.
  */
 
-import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { backoffMs, createWakeup, sleep, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import { createWakeup } from '#lib/wakeup.ts'
 import type { PartitionRange, Tail, TailOptions } from '../port.ts'
 import { createTaking, startOf } from '../taking.ts'
 import { openReader, type ReaderParts } from './reader.ts'

@@ -8,7 +8,7 @@
 
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { syncPath, syncTree, writeSynced } from '#lib/synced-files.ts'
+import { syncPath, syncTree, writeSynced } from '#lib/files.ts'
 
 export interface MirrorFolder {
   /** Where the cluster is, or will be. */

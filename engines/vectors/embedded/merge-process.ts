@@ -8,7 +8,7 @@
  */
 
 import { DatabaseSync } from 'node:sqlite'
-import { lowerPriority } from '#lib/priority.ts'
+import { lowerPriority } from '#lib/giving-way.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
 import { createZvecIndex, loadZvec, type MergeOrder } from './zvec-index.ts'
 

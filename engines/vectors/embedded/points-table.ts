@@ -1,7 +1,7 @@
 /** The SQLite table that is the truth of one collection: written by id, read by id, by row number and in order. */
 
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
-import { allRows, eachRow, firstRow } from '#lib/sqlite-rows.ts'
+import { allRows, eachRow, firstRow } from '#lib/sqlite.ts'
 import { isNewer } from '../collections.ts'
 import { payloadTokens } from '../filter.ts'
 import type { LogPosition, Payload } from '../port.ts'

@@ -1,7 +1,7 @@
 /** Finds the rows that have filter words, in a SQLite file that may be lost at any time. */
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import { allRows, firstRow } from '#lib/sqlite-rows.ts'
+import { allRows, firstRow } from '#lib/sqlite.ts'
 import { wideToken } from '../filter.ts'
 
 /** As a limit: all of them. */

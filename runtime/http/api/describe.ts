@@ -1,8 +1,7 @@
 /** Completes the API description that is made from the routes' schemas: credentials, problems, headers, samples, components. */
 
 import type { FastifyContextConfig } from 'fastify'
-import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
 import { problemContentType, problemOf, problemSchema } from '../problem.ts'
 import { type Answer, type Document, liftTitled, type Operation, operationsOf } from './document.ts'
 import { type Credential, headersOf, problemsOf, serverMark } from './facts.ts'

@@ -6,7 +6,7 @@
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
-import { type ErrorCode, errorCodes } from '#lib/error-codes.ts'
+import { type ErrorCode, errorCodes } from '#lib/errors.ts'
 
 /** A code with its usual status, or with one of its others. */
 type ErrorCase = ErrorCode | { code: ErrorCode; status: number }

@@ -12,8 +12,7 @@ import { existsSync, linkSync, renameSync, rmSync, writeFileSync } from 'node:fs
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError, describeError } from '#lib/errors.ts'
-import { makeFolder } from '#lib/folders.ts'
-import { syncPath } from '#lib/synced-files.ts'
+import { makeFolder, syncPath } from '#lib/files.ts'
 import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 
 export interface AgentKey {

@@ -2,8 +2,7 @@
 
 import type { FastifyReply } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
-import type { ErrorCode } from '#lib/error-codes.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, type ErrorCode } from '#lib/errors.ts'
 import { type Dispatch, dispatchStatuses, type Run, runStatuses, runTriggers } from '../state/types.ts'
 
 const orNull = (schema: TSchema, description?: string) =>

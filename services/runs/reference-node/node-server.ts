@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { type FastifyInstance, type FastifyReply, fastify } from 'fastify'
 import { describeError } from '#lib/errors.ts'
-import { withoutSeparators } from '#lib/json-line.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { withoutSeparators } from '#lib/terminal-text.ts'
 import {
   checkCaller,
   createSessions,

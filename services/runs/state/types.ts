@@ -1,7 +1,7 @@
 /** What a run, its events and a dispatch are, as every room of this area sees them. */
 
 import type { Content, Part, RunEvent } from '#client/run-types.ts'
-import type { ErrorCode } from '#lib/error-codes.ts'
+import type { ErrorCode } from '#lib/errors.ts'
 
 export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
 export type RunStatus = (typeof runStatuses)[number]

@@ -8,7 +8,7 @@ import {
   vectorDimension,
 } from '#engines/vectors/collections.ts'
 import { AppError, type FieldError } from '#lib/errors.ts'
-import { pointerPart } from '#lib/json-pointer.ts'
+import { pointerPart } from '#lib/path-part.ts'
 import { fieldErrorsMax, parseJson, validationFailed } from '#runtime/http/validation.ts'
 import { isReserved, reservedId } from '#services/access/audit/notes.ts'
 

@@ -3,7 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { detach } from '#lib/detach.ts'
+import { detach } from '#lib/giving-way.ts'
 import {
   headerNames,
   type OutgoingMessage,

@@ -1,6 +1,6 @@
 /** The thread that parses big upserts. It hands over the vectors without copying them. */
 
-import { detach } from '#lib/detach.ts'
+import { detach } from '#lib/giving-way.ts'
 import { serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import { parseUpsert } from './points.ts'
 

@@ -2,9 +2,9 @@
  * Runs the reader groups of an index, one for each generation that the rows name, and promotes a rebuilt generation.
  */
 
+import { createWakeup, type Wakeup } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createWakeup, type Wakeup } from '#lib/wakeup.ts'
 import type { RunningConsumer } from '#runtime/consume/consumer.ts'
 import { followRecords } from '#runtime/follow/follow-topic.ts'
 import { withLease } from '#runtime/leases.ts'

@@ -1,7 +1,7 @@
 /** Memory is given back where it has one owner, and only there. */
 
 import { expect, test } from 'vitest'
-import { detach } from '#lib/detach.ts'
+import { detach } from '#lib/giving-way.ts'
 
 test('bytes with memory of their own are gone; pieces of something larger stay', () => {
   const own = Buffer.alloc(10_000, 1)

@@ -1,7 +1,7 @@
 /** JSON of one line stays one line to every reader, and means the same. */
 
 import { expect, it } from 'vitest'
-import { withoutSeparators } from '#lib/json-line.ts'
+import { withoutSeparators } from '#lib/terminal-text.ts'
 
 it('escapes line and paragraph separators, in names and values', () => {
   const value = { 'a\u2028': ['b\u2029c', 'd\u2028\u2029'] }

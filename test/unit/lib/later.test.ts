@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { translateFault } from '#engines/relational/sql-faults.ts'
 import { AppError } from '#lib/errors.ts'
-import { meansLater } from '#lib/later.ts'
+import { meansLater } from '#lib/system-faults.ts'
 import { publicError } from '#runtime/http/problem.ts'
 
 const fault = (code: string, message = 'text') => Object.assign(new Error(message), { code })

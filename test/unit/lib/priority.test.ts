@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 
 test.runIf(process.platform === 'linux')('a thread steps back alone', async () => {
   const before = getPriority()
-  const entry = new URL('../../../lib/priority.ts', import.meta.url)
+  const entry = new URL('../../../lib/giving-way.ts', import.meta.url)
   const code = `
     const { parentPort } = require('node:worker_threads')
     const { getPriority } = require('node:os')

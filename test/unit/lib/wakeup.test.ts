@@ -1,7 +1,7 @@
 /** Pauses that whoever has new work ends early. */
 
 import { expect, test } from 'vitest'
-import { createWakeup } from '#lib/wakeup.ts'
+import { createWakeup } from '#lib/backoff.ts'
 
 const long = 60_000
 const never = new AbortController().signal

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { deadlines } from '#lib/deadlines.ts'
-import { createStop } from '#runtime/start/bounded-close.ts'
+import { createStop } from '#lib/resource.ts'
 
 const { allMs, enginesMs, workersMs, lastWritesMs } = deadlines.stop
 

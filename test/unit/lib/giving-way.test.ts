@@ -1,7 +1,7 @@
 /** Long work leaves the event loop to others, and several such works take turns. */
 
 import { expect, test } from 'vitest'
-import { spendTurn } from '#lib/loop-turn.ts'
+import { spendTurn } from '#lib/giving-way.ts'
 
 const piece = 100 * 1024
 

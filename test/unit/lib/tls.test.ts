@@ -1,7 +1,7 @@
 /** TLS faults in words, from the codes that Node.js gives. */
 
 import { expect, test } from 'vitest'
-import { tlsFault } from '#lib/tls-faults.ts'
+import { tlsFault } from '#lib/tls.ts'
 
 const coded = (code: string) => Object.assign(new Error('text of a library'), { code })
 

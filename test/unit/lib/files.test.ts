@@ -5,7 +5,7 @@ import { existsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { makeFolder } from '#lib/folders.ts'
+import { makeFolder } from '#lib/files.ts'
 import { temporaryFolder } from '../../support/temporary.ts'
 
 test('all of a path is made for this user alone, and made again without harm', () => {
@@ -24,7 +24,7 @@ test('a file in the way is a fault', () => {
 })
 
 test.runIf(existsSync('/proc/self'))('where the system takes no folders it ends with a fault', () => {
-  const module = fileURLToPath(new URL('../../../lib/folders.ts', import.meta.url))
+  const module = fileURLToPath(new URL('../../../lib/files.ts', import.meta.url))
   // In a process of its own: an endless loop here would end no test.
   const code = `import(${JSON.stringify(module)}).then(({ makeFolder }) => makeFolder('/proc/x/y'))`
   const { status, stderr } = spawnSync(process.execPath, ['-e', code], { timeout: 10_000, encoding: 'utf8' })
