@@ -1,4 +1,7 @@
-/** Repeats background work until the process stops, or one thing until it succeeds; what fails is logged and tried again. */
+/**
+ * Repeats background work until the process stops, or one thing until it succeeds; what fails is logged and tried again. Slows
+ * work down while requests keep coming, and lets it run freely otherwise.
+ */
 
 import type { Logger } from 'pino'
 import { backoffMs, createWakeup, sleep, type Wakeup } from '#lib/backoff.ts'
@@ -71,4 +74,106 @@ export async function retryUntilDone(
     await sleep(backoffMs(n, untilDoneBackoff), signal)
   }
   return false
+}
+
+interface PaceOptions {
+  /** Units a second while requests keep coming. */
+  busyPerSecond: number
+  /**
+   * While requests keep coming, work begins at times this far apart, which all callers share, ms. Rare large batches
+   * disturb fewer requests than frequent small ones, and cost less. Default 0: at any time.
+   */
+  togetherEveryMs?: number
+  /** True while requests come first. */
+  busy(): Promise<boolean>
+  /** Once aborted, nothing is slowed down any more: the process is about to stop. */
+  released: AbortSignal
+}
+
+export interface Pace {
+  /** Resolves when `units` may be done, at once when requests are few; also when the signal aborts. */
+  take(units: number, signal: AbortSignal): Promise<void>
+}
+
+/** Units are counted over all callers of this pace together. */
+export function createPace(options: PaceOptions): Pace {
+  const everyMs = options.togetherEveryMs ?? 0
+  const timeBefore = (ms: number) => (everyMs > 0 ? Math.floor(ms / everyMs) * everyMs : ms)
+  const timeAfter = (ms: number) => (everyMs > 0 ? Math.ceil(ms / everyMs) * everyMs : ms)
+  let freeAtMs = 0
+  return {
+    async take(units, signal) {
+      const busy = !options.released.aborted && (await options.busy())
+      const now = performance.now()
+      if (!busy) {
+        freeAtMs = now
+        return
+      }
+      const beginsAtMs = Math.max(timeAfter(now), timeBefore(freeAtMs))
+      freeAtMs = Math.max(freeAtMs, beginsAtMs) + (units / options.busyPerSecond) * 1_000
+      if (beginsAtMs > now)
+        await sleep(Math.ceil(beginsAtMs - now), AbortSignal.any([signal, options.released]))
+    },
+  }
+}
+
+interface ArrivalOptions {
+  /** All records that ever arrived, for example the sum of a topic's end offsets. */
+  total(): Promise<number>
+  /** Requests keep coming from this rate of new records on. */
+  busyFromPerSecond: number
+  /** The rate is measured over this time, and is valid for as long. */
+  sampleMs: number
+  /**
+   * Where the rate is low, requests may have begun just now: it is measured over this time, too, for which the caller
+   * waits. Default 0: not at all.
+   */
+  freshSampleMs?: number
+  now?(): number
+  wait?(ms: number): Promise<void>
+}
+
+interface Sample {
+  atMs: number
+  total: number
+}
+
+/**
+ * Says whether records keep arriving, however far behind the reader is. The rate of the log is the one measure that
+ * works on every driver and counts requests that other processes serve. While the log does not answer, nothing is
+ * slowed down.
+ */
+export function createArrivals(options: ArrivalOptions): () => Promise<boolean> {
+  const now = options.now ?? (() => performance.now())
+  const wait = options.wait ?? sleep
+  let last: Sample | undefined
+  let busy = false
+  let sampling: Promise<void> | undefined
+  const sampleNow = async (): Promise<Sample> => ({ total: await options.total(), atMs: now() })
+  const isBusy = (from: Sample, to: Sample) =>
+    (to.total - from.total) / ((to.atMs - from.atMs) / 1_000) >= options.busyFromPerSecond
+  async function sample(): Promise<void> {
+    try {
+      const found = await sampleNow()
+      // A first sample, or one after a long pause, says nothing about the current rate.
+      const recent = last && found.atMs - last.atMs < 5 * options.sampleMs ? last : undefined
+      last = found
+      busy = recent !== undefined && isBusy(recent, found)
+      if (busy || !options.freshSampleMs) return
+      await wait(options.freshSampleMs)
+      last = await sampleNow()
+      busy = isBusy(found, last)
+    } catch {
+      busy = false
+    }
+  }
+  return async () => {
+    if (!last || now() - last.atMs >= options.sampleMs) {
+      sampling ??= sample().finally(() => {
+        sampling = undefined
+      })
+      await sampling
+    }
+    return busy
+  }
 }

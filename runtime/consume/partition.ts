@@ -6,12 +6,11 @@ import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { retryUntilDone } from '../repeat.ts'
 import { Committer } from './committer.ts'
-import { CrashGuard, nobody } from './crash-guard.ts'
 import { type Parked, park } from './dead-letters.ts'
 import { bufferedRecordsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata, ResumeState } from './metadata.ts'
 import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
-import { Reading, type Start, staleReason } from './position.ts'
+import { CrashGuard, nobody, Reading, type Start, staleReason } from './position.ts'
 import { RecordBuffer, type Shares } from './record-buffer.ts'
 
 interface PartitionOptions {

@@ -3,15 +3,22 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Embedder } from '#engines/embedder/port.ts'
-import { type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
+import {
+  type EngineChoice,
+  type EngineSettings,
+  engineSettings,
+  enginesOverTls,
+  openEngines,
+} from '#engines/open.ts'
 import { migrate } from '#engines/relational/migrate.ts'
-import { backoffMs, sleep } from '#lib/backoff.ts'
+import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { openDataDirectory } from '#lib/data-directory.ts'
-import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
+import { deadlines } from '#lib/deadlines.ts'
+import { AppError, describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
-import { exposeEngines } from '../observe/engine-metrics.ts'
-import { createMetrics, exposeDisk } from '../observe/metrics.ts'
+import { probeTls, type TlsEngine, tlsFault } from '#lib/tls.ts'
+import { createMetrics, exposeDisk, exposeEngines } from '../observe/metrics.ts'
 import { openTracing } from '../observe/tracing/open-tracing.ts'
 import { tracedEngines } from '../observe/tracing/traced-engines.ts'
 import { tracedPublisher } from '../observe/tracing/traced-publisher.ts'
@@ -19,7 +26,6 @@ import { noTracing } from '../observe/tracing/tracing.ts'
 import { createCodec, schemasDirectory } from '../publish/codec.ts'
 import { createPublisher } from '../publish/publisher.ts'
 import { ensureTopics } from '../publish/topics.ts'
-import { refuseUntrusted } from './refuse-untrusted.ts'
 import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
 
@@ -164,5 +170,38 @@ async function untilAvailable(
       log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
       await sleep(Math.max(50, backoffMs(tries, waitBackoff)), signal)
     }
+  }
+}
+
+/** A refusal comes at once behind the handshake. */
+const probeMs = 1_000
+
+/**
+ * Stops the start where TLS to an engine can never work as it is set up; an engine that is away is waited for, as always. Asks
+ * each open engine that is reached over TLS once. Throws AppError `invalid_configuration`, which names all faults.
+ */
+async function refuseUntrusted(engines: Partial<Engines>, settings: EngineSettings): Promise<void> {
+  const faults = await Promise.all(
+    enginesOverTls(settings).map(async (tls) => {
+      const engine = engines[tls.engine]
+      const fault = engine ? await faultOf(engine, tls) : null
+      return fault ? [`TLS to the engine of ${tls.variable} fails. ${fault.found} ${fault.advice}`] : []
+    }),
+  )
+  if (faults.flat().length > 0) throw new AppError('invalid_configuration', faults.flat().join('\n'))
+}
+
+async function faultOf(
+  engine: { ping(timeoutMs?: number): Promise<unknown> },
+  { certificateSettings, address }: TlsEngine,
+) {
+  const { pingMs } = deadlines.engine
+  try {
+    await withTimeout(engine.ping(pingMs), pingMs, () => new Error('no answer in time'))
+    return null
+  } catch (error) {
+    const fault = tlsFault(error, certificateSettings)
+    if (fault || !address) return fault
+    return tlsFault(await probeTls(address, probeMs), certificateSettings)
   }
 }

@@ -1,12 +1,13 @@
 /** The composition root: starts the chosen services in this process and closes everything in reverse. */
 
 import type { Logger } from 'pino'
-import { type TProperties, Type } from 'typebox'
+import { type TObject, type TProperties, Type } from 'typebox'
 import { engineSettings, refuseSharing } from '#engines/open.ts'
 import { checkConfiguration, type Environment } from '#lib/config.ts'
 import { dataDirectoryFault, dataDirectoryInUse, dataDirectoryOwner } from '#lib/data-directory.ts'
 import { checkDeadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { nearestName } from '#lib/nearest-name.ts'
 import { type Closeable, createScope, createStop, type Scope } from '#lib/resource.ts'
 import { openFilesFault } from '#lib/system-faults.ts'
 import { followDeadLetters, parkedBy } from '../consume/dead-letter-counts.ts'
@@ -15,7 +16,9 @@ import { tracingSettings } from '../observe/tracing/settings.ts'
 import { removeAddresses, writeAddresses } from './addresses.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
 import {
+  type HeldPorts,
   type HttpParts,
+  holdPorts,
   type LoadedIngress,
   openHttpProcess,
   portSettings,
@@ -25,10 +28,8 @@ import {
   wantedPorts,
 } from './ingress.ts'
 import { commonNeeds, openPlatform, type Platform } from './platform.ts'
-import { type HeldPorts, holdPorts } from './ports.ts'
 import type { EngineName, Ingress, Service, ServiceHost, Worker } from './service.ts'
 import { choicesOf, homeOf, homeSettings } from './settings.ts'
-import { warnOfUnknown } from './unknown-variables.ts'
 
 export { portSettings, processSettings } from './ingress.ts'
 
@@ -62,7 +63,9 @@ export async function startPlatform(options: StartOptions): Promise<RunningPlatf
   checkDeadlines()
   const chosen = chooseServices(options.services, options.chosen)
   checkSettings(options, chosen)
-  warnOfUnknown(settingsOf(options.services), options.env, options.log)
+  for (const { variable, meant } of nearlyOurs(settingsOf(options.services), options.env)) {
+    options.log.warn({ variable, hint: `not read; did you mean ${meant}?` }, 'settings.unknown-variable')
+  }
   const scope = createScope((part, error) => {
     options.log.error({ part, reason: describeError(error) }, 'stop.failed')
   })
@@ -223,4 +226,20 @@ export async function startWorkers(workers: Worker[], host: ServiceHost): Promis
     throw error
   }
   return { close: closeAll }
+}
+
+/** Shorter names are near to many that belong to others, as HOST is to HOME. */
+const lengthMin = 7
+
+/** Pairs of a variable as set and as probably meant; a mistyped name rarely has another first letter. */
+export function nearlyOurs(settings: TObject, env: Environment): { variable: string; meant: string }[] {
+  const known = Object.keys(settings.properties)
+  return Object.keys(env).flatMap((variable) => {
+    if (variable.length < lengthMin || !env[variable] || known.includes(variable)) return []
+    const meant = nearestName(
+      variable,
+      known.filter((name) => name[0] === variable[0]?.toUpperCase()),
+    )
+    return meant === null ? [] : [{ variable, meant }]
+  })
 }

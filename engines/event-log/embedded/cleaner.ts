@@ -6,7 +6,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { allRows, firstRow, inTransaction } from '#lib/sqlite.ts'
-import type { Clock } from './clock.ts'
+import type { Clock } from './record-block.ts'
 import { nameOf } from './record-tables.ts'
 import type { Table, Writer } from './writer.ts'
 

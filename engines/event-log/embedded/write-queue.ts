@@ -8,8 +8,8 @@ import { AppError } from '#lib/errors.ts'
 import { detach } from '#lib/giving-way.ts'
 import { logUnavailable, topicNotFound } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
-import type { Clock } from './clock.ts'
 import {
+  type Clock,
   createCursor,
   type PreparedRecord,
   packPrepared,

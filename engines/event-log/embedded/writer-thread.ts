@@ -3,8 +3,8 @@
 import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import type { TopicSpec } from '../port.ts'
 import { createCleaner } from './cleaner.ts'
-import { createClock } from './clock.ts'
 import { createWriteProbe, freeBytesBeside, openForWriting } from './log-file.ts'
+import { createClock } from './record-block.ts'
 import { createWriter, type WriteBatch, type Written } from './writer.ts'
 
 export interface WriterData {

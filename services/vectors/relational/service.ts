@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createArrivals, createPace, type Pace } from '#runtime/pace.ts'
+import { createArrivals, createPace, type Pace } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
 import type { IndexWriter } from '../write/generation-writer.ts'

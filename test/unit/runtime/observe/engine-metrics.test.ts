@@ -3,7 +3,7 @@
 import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { exposeEngines } from '#runtime/observe/engine-metrics.ts'
+import { exposeEngines } from '#runtime/observe/metrics.ts'
 import type { Engines } from '#runtime/start/service.ts'
 
 /** Engines of which only `ping` is used. */

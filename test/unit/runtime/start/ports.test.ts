@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { holdPorts } from '#runtime/start/ports.ts'
+import { holdPorts } from '#runtime/start/ingress.ts'
 
 async function openServer(host = '127.0.0.1'): Promise<number> {
   const server = createServer().listen({ host, port: 0 })

@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { holdsCluster, type MirrorFolder, openMirrorFolder } from '#engines/relational/mirror/folder.ts'
+import { holdsCluster, type MirrorFolder, openMirrorFolder } from '#engines/relational/mirror/pglite.ts'
 import { temporaryFolder } from '../../../../support/temporary.ts'
 
 function fill(folder: MirrorFolder): void {

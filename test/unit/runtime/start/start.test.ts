@@ -1,8 +1,7 @@
 /** Variables that are nearly ours are noticed, and those of others are left alone. */
 
 import { expect, test } from 'vitest'
-import { settingsOf } from '#runtime/start/start.ts'
-import { nearlyOurs } from '#runtime/start/unknown-variables.ts'
+import { nearlyOurs, settingsOf } from '#runtime/start/start.ts'
 import { services } from '#services/index.ts'
 
 const found = (env: Record<string, string>) =>
