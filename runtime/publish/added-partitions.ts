@@ -20,13 +20,6 @@ interface AddedPartitionsParts {
   relational: Relational
 }
 
-/** What platform.topics says about a topic. */
-export interface TopicRow {
-  physical_name: string
-  epoch: number
-  partitions: number
-}
-
 /**
  * Adds as many partitions as the topic began with, unless `enough` (called under the lock of the topic's row) says that
  * there are enough by now; what another instance began is finished. Resolves with where the topic lives, or null while
@@ -39,31 +32,37 @@ export function addPartitions(
   enough: (tx: SqlExecutor) => Promise<boolean>,
 ): Promise<TopicLocation | null> {
   return relational.transaction(async (tx) => {
-    const row = await lockRow(tx, topic)
-    if (row === null) return null
-    const present = (await eventLog.offsets(row.physical_name)).length
+    // Waiting here while another transaction holds it would keep a connection busy.
+    const row = await readRow(tx, topic.name, 'for update skip locked')
+    if (!row) return null
+    const present = (await eventLog.offsets(row.physicalName)).length
     const unfinished = present > row.partitions
-    if (!unfinished && (await enough(tx))) return locationOf(row)
+    if (!unfinished && (await enough(tx))) return row
     const partitions = unfinished ? roundedUp(present, topic.partitions) : row.partitions + topic.partitions
     if (partitions > partitionsMax) {
       throw new AppError('conflict', `${topic.name} has ${row.partitions} partitions, and may have no more.`)
     }
-    if (present < partitions) await eventLog.addPartitions(row.physical_name, partitions)
-    const ranges = await untilVisible(eventLog, row.physical_name, partitions)
+    if (present < partitions) await eventLog.addPartitions(row.physicalName, partitions)
+    const ranges = await untilVisible(eventLog, row.physicalName, partitions)
     await writeStartPositions(tx, topic, ranges.slice(row.partitions))
     await tx.query('update platform.topics set partitions = $2 where name = $1', [topic.name, partitions])
-    return locationOf({ ...row, partitions })
+    return { ...row, partitions }
   })
 }
 
 /** Where the topic lives now, as its row says. */
 export async function readLocation(executor: SqlExecutor, topic: Topic): Promise<TopicLocation> {
-  return locationOf((await readRow(executor, topic.name)) as TopicRow)
+  return (await readRow(executor, topic.name))!
 }
 
-export async function readRow(executor: SqlExecutor, name: string): Promise<TopicRow | undefined> {
-  const { rows } = await executor.query<TopicRow>(
-    'select physical_name, epoch, partitions from platform.topics where name = $1',
+/** What platform.topics says about a topic; `lock` ends the statement. */
+export async function readRow(
+  executor: SqlExecutor,
+  name: string,
+  lock: '' | 'for update' | 'for update skip locked' = '',
+): Promise<TopicLocation | undefined> {
+  const { rows } = await executor.query<TopicLocation>(
+    `select physical_name as "physicalName", epoch, partitions from platform.topics where name = $1 ${lock}`,
     [name],
   )
   return rows[0]
@@ -96,15 +95,6 @@ export function handOverAdded(relational: Relational, topic: Topic, group: strin
   }
 }
 
-/** Null when another transaction holds it: waiting for it here would keep a connection busy. */
-async function lockRow(tx: SqlExecutor, topic: Topic): Promise<TopicRow | null> {
-  const { rows } = await tx.query<TopicRow>(
-    'select physical_name, epoch, partitions from platform.topics where name = $1 for update skip locked',
-    [topic.name],
-  )
-  return rows[0] ?? null
-}
-
 function roundedUp(count: number, step: number): number {
   return Math.ceil(count / step) * step
 }
@@ -133,8 +123,4 @@ async function writeStartPositions(tx: SqlExecutor, topic: Topic, added: Partiti
       [topic.name, reader.group, added.map(({ partition }) => partition), added.map(({ start }) => start)],
     )
   }
-}
-
-export function locationOf(row: TopicRow): TopicLocation {
-  return { physicalName: row.physical_name, epoch: row.epoch, partitions: row.partitions }
 }

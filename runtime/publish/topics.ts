@@ -9,7 +9,7 @@ import { AppError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import { catalog } from '#topics/catalog.ts'
 import { deadLetterSuffix } from '#topics/dead-letters.ts'
 import type { Topic } from '#topics/topic.ts'
-import { addPartitions, locationOf, readRow, type TopicRow } from './added-partitions.ts'
+import { addPartitions, readRow } from './added-partitions.ts'
 import type { TopicLocation } from './messages.ts'
 
 const mebibyte = 1024 * 1024
@@ -78,7 +78,7 @@ export function topicSpecOf(topic: Topic, location: Omit<TopicLocation, 'epoch'>
 async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<TopicLocation> {
   const known = await readRow(parts.relational, topic.name)
   if (known && (await missingReaders(parts.relational, topic)).length === 0) {
-    const actual = await describeExisting(parts, known.physical_name)
+    const actual = await describeExisting(parts, known.physicalName)
     if (isBeingGrown(topic, known, actual)) {
       // Finishes what another instance began, or waits for it; adds nothing of its own.
       const grown = await addPartitions(parts, topic, () => Promise.resolve(true))
@@ -89,43 +89,34 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<Topi
       return ensureTopic(parts, topic)
     }
     checkTopic(parts, topic, known, actual)
-    return locationOf(known)
+    return known
   }
   // The row is locked until topic and positions exist: one instance creates them, the others wait and check.
   return parts.relational.transaction(async (tx) => {
-    const row = await lockRow(tx, topic)
-    if (row.made) await parts.eventLog.createTopic(topicSpecOf(topic, locationOf(row)))
-    checkTopic(parts, topic, row, await describeExisting(parts, row.physical_name))
+    const { rowCount } = await tx.query(
+      `insert into platform.topics (name, physical_name, partitions) values ($1, $1, $2)
+       on conflict (name) do nothing`,
+      [topic.name, topic.partitions],
+    )
+    const row = (await readRow(tx, topic.name, 'for update'))!
+    if (rowCount === 1) await parts.eventLog.createTopic(topicSpecOf(topic, row))
+    checkTopic(parts, topic, row, await describeExisting(parts, row.physicalName))
     for (const group of await missingReaders(tx, topic)) {
-      await writeInitialPositions(parts.eventLog, group, row.physical_name)
+      await writeInitialPositions(parts.eventLog, group, row.physicalName)
       await tx.query('insert into platform.readers (topic, reader_group) values ($1, $2)', [
         topic.name,
         group,
       ])
       parts.log.info({ topic: topic.name, group }, 'topics.reader-made')
     }
-    return locationOf(row)
+    return row
   })
 }
 
 /** An instance that adds partitions has not written the row yet, or died before it could. */
-function isBeingGrown(topic: Topic, row: TopicRow, actual: TopicSpec | null): boolean {
+function isBeingGrown(topic: Topic, row: TopicLocation, actual: TopicSpec | null): boolean {
   if (!topic.owned || actual === null) return false
   return actual.partitions > row.partitions && actual.partitions % topic.partitions === 0
-}
-
-/** The topic's row, locked; `made` when this transaction wrote it. */
-async function lockRow(tx: SqlExecutor, topic: Topic): Promise<TopicRow & { made: boolean }> {
-  const inserted = await tx.query(
-    `insert into platform.topics (name, physical_name, partitions) values ($1, $1, $2)
-     on conflict (name) do nothing`,
-    [topic.name, topic.partitions],
-  )
-  const { rows } = await tx.query<TopicRow>(
-    'select physical_name, epoch, partitions from platform.topics where name = $1 for update',
-    [topic.name],
-  )
-  return { ...(rows[0] as TopicRow), made: inserted.rowCount === 1 }
 }
 
 async function missingReaders(executor: SqlExecutor, topic: Topic): Promise<string[]> {
@@ -149,7 +140,12 @@ async function writeInitialPositions(eventLog: EventLog, group: string, physical
   if (positions.length > 0) await eventLog.setPositions(group, physicalName, positions)
 }
 
-function checkTopic(parts: EnsureTopicsParts, topic: Topic, row: TopicRow, actual: TopicSpec | null): void {
+function checkTopic(
+  parts: EnsureTopicsParts,
+  topic: Topic,
+  row: TopicLocation,
+  actual: TopicSpec | null,
+): void {
   if (!actual) {
     throw mismatch(
       topic,
@@ -159,11 +155,11 @@ function checkTopic(parts: EnsureTopicsParts, topic: Topic, row: TopicRow, actua
   if (actual.cleanup !== topic.cleanup) {
     throw mismatch(
       topic,
-      `its cleanup policy is ${actual.cleanup} and must be ${topic.cleanup}. Set cleanup.policy=${topic.cleanup} on ${row.physical_name}`,
+      `its cleanup policy is ${actual.cleanup} and must be ${topic.cleanup}. Set cleanup.policy=${topic.cleanup} on ${row.physicalName}`,
     )
   }
   checkPartitions(topic, row, actual)
-  warnOfSmallDifferences(parts.log, topic, topicSpecOf(topic, locationOf(row)), actual)
+  warnOfSmallDifferences(parts.log, topic, topicSpecOf(topic, row), actual)
 }
 
 /** Null only when the topic is certainly gone. */
@@ -180,7 +176,7 @@ async function describeExisting(
 }
 
 /** The platform itself may have grown a topic beyond the catalogue: then its row says so. */
-function checkPartitions(topic: Topic, row: TopicRow, actual: TopicSpec): void {
+function checkPartitions(topic: Topic, row: TopicLocation, actual: TopicSpec): void {
   if (actual.partitions !== row.partitions) {
     throw mismatch(
       topic,
