@@ -11,7 +11,6 @@ import type { Closeable } from '#lib/resource.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { createGroupCalls, createGroups } from './embedded/groups.ts'
 import { logPath } from './embedded/log-file.ts'
-import { openLogReader } from './embedded/partition-reader.ts'
 import type { ReaderData, ReaderHandlers } from './embedded/reader-thread.ts'
 import { createClock } from './embedded/record-block.ts'
 import { createTail } from './embedded/tail.ts'
@@ -76,8 +75,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
   })
   const groups = createGroups({ positions, queue, fetch, fault, alive })
   const clientId = randomUUID()
-  /** Tails and readers. */
-  const open = new Set<Closeable>()
+  const openTails = new Set<Closeable>()
   let closing: Promise<void> | undefined
 
   function whileOpen<A extends unknown[], T>(call: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
@@ -95,14 +93,6 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
     Object.entries(administration).map(([name, call]) => [name, whileOpen(call as () => Promise<unknown>)]),
   ) as unknown as typeof administration
 
-  function remember<T extends Closeable>(reader: T): T {
-    open.add(reader)
-    const close = async () => {
-      open.delete(reader)
-      await reader.close()
-    }
-    return { ...reader, close }
-  }
   const appendAs = (holder: number): EventLog['append'] =>
     whileOpen(async (topic, partition, records, { timeoutMs = appendTimeoutMs } = {}) => {
       const state = topics.partition(topic, partition)
@@ -110,7 +100,7 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
       return queue.append(state, records, { timeoutMs, holder })
     })
   async function closeParts(): Promise<void> {
-    for (const one of open) await one.close()
+    for (const tail of openTails) await tail.close()
     await groups.closeAll()
     await bounded(queue.settled(), settleTimeoutMs).catch(() => {})
     await closeThread(reader)
@@ -128,12 +118,15 @@ export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Embe
     }),
     // Members live in this process: one that is not closed is alive, so session time-outs have nothing to do here.
     consume: whileOpen(async (options) => groups.join(topics.topic(options.topic), options)),
-    tail: whileOpen(async (options) =>
-      remember(createTail(topics.topic(options.topic), options, { fetch, fault, alive })),
-    ),
-    read: whileOpen(async (options) =>
-      remember(openLogReader(topics.topic(options.topic), options, { fetch, fault })),
-    ),
+    tail: whileOpen(async (options) => {
+      const tail = createTail(topics.topic(options.topic), options, { fetch, fault, alive })
+      openTails.add(tail)
+      const close = async () => {
+        openTails.delete(tail)
+        await tail.close()
+      }
+      return { ...tail, close }
+    }),
     compactNow: whileOpen((topic) => write.compactNow(topic)),
     sweepNow: whileOpen(() => write.sweepNow()),
     ping: whileOpen(async (timeoutMs) => {

@@ -10,11 +10,11 @@ import { createLogRanges } from './kafka/log-ranges.ts'
 import { createOwnIdentities, takeIdentities } from './kafka/partition-writer.ts'
 import { createProducer, type Producer } from './kafka/producer.ts'
 import { createQuietFetcher } from './kafka/quiet-fetcher.ts'
-import { openReader, type ReaderParts } from './kafka/reader.ts'
+import type { ReaderParts } from './kafka/reader.ts'
 import { createProduceClient, createSender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
 import { createTopicFacts, createTopics } from './kafka/topics.ts'
-import type { EventLog, LogReader } from './port.ts'
+import type { EventLog } from './port.ts'
 
 export type { KafkaOptions }
 
@@ -83,17 +83,6 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     consume: async ({ listener, ...given }) =>
       remember(openConsumer({ fetchBytesMax, ...given }, listener, reading)),
     tail: async (tail) => remember(openTail(tail, reading)),
-    async read({ topic, from, listener, fetchBytesMax: bytes = fetchBytesMax }) {
-      const reader = openReader(reading, { topic, fetchBytesMax: bytes }, listener)
-      const known = new Set<number>()
-      const seek: LogReader['seek'] = (partition, offset) => {
-        if (!known.has(partition)) reader.add(partition)
-        known.add(partition)
-        reader.seek(partition, offset)
-      }
-      for (const [partition, offset] of from) seek(partition, offset)
-      return remember({ ...reader, seek })
-    },
     /** Other brokers are asked until the time is over. */
     ping: (timeoutMs = pingTimeoutMs) => calls.ask(async () => void (await cluster.metadata([])), timeoutMs),
     close() {

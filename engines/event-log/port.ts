@@ -108,10 +108,8 @@ export interface Log {
   fencedWriter(name: string): Promise<FencedWriter>
   /** First and next offset of every partition. */
   offsets(topic: string): Promise<PartitionRange[]>
-  /** Reads all partitions without a group position. */
+  /** Reads all partitions, or chosen ones, without a group position. */
   tail(options: TailOptions): Promise<Tail>
-  /** Reads chosen partitions from chosen offsets on, outside of all groups. What does not exist is never read. */
-  read(options: ReadOptions): Promise<LogReader>
 }
 
 /** Consumer groups: their members, and the positions that they commit. */
@@ -251,6 +249,8 @@ export interface GroupConsumer extends Closeable {
 
 export interface TailOptions {
   topic: string
+  /** These alone are read; what does not exist never is. Default: all. */
+  partitions?: number[]
   /** Where each partition begins. One that is added later is read whole. */
   from: 'beginning' | 'end' | ((range: PartitionRange) => number)
   /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
@@ -277,24 +277,5 @@ export interface Tail extends Closeable {
   /** As `current`, after the ends were asked for again where that is too long ago. Resolves within a second. */
   caughtUp(): Promise<boolean>
   /** Next offset to be taken, by partition. */
-  positions(): Map<number, number>
-}
-
-export interface ReadOptions {
-  topic: string
-  /** Partition → the offset at which it begins. Others are not read until `seek`. */
-  from: ReadonlyMap<number, number>
-  /** Bytes that one fetch of a partition brings at most. Default 1 MiB (a larger single record still arrives). */
-  fetchBytesMax?: number
-  /** As of members of groups: hidden records come, too, and a position that the log does not hold is reported. */
-  listener: Pick<ConsumerListener, 'records' | 'misplaced'>
-}
-
-export interface LogReader extends Closeable {
-  pause(partition: number): void
-  resume(partition: number): void
-  /** Reads the partition from `offset` on, also one that was not read before. */
-  seek(partition: number, offset: number): void
-  /** Next offset to be delivered, by partition; one that waits for `seek` is missing. */
   positions(): Map<number, number>
 }

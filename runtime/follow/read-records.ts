@@ -1,6 +1,6 @@
 /** Reads what a topic holds now, from chosen offsets: all of it, one range, or one record each; joins no reader group. */
 
-import type { Log, LogReader, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
+import type { Log, PartitionRange, StoredRecord, Tail } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { spendTurn } from '#lib/giving-way.ts'
@@ -87,24 +87,23 @@ export async function readRange(
       new AppError('log_unavailable', 'Reading the log takes too long; try again.', { retryAfter: 5 }),
     )
   }, timeoutMs)
-  let reader: LogReader | undefined
+  let tail: Tail | undefined
   try {
-    reader = await eventLog.read({
+    tail = await eventLog.tail({
       topic,
-      from: new Map([[partition, from]]),
-      listener: {
-        records(_, records) {
-          for (const record of records) if (record.offset < to && !record.hidden) visit(record)
-          // The newest record is never compacted away, and hidden ones come as well: the end is always seen.
-          if (records.at(-1)!.offset >= to - 1) end.resolve()
-        },
-        misplaced: () => end.reject(new AppError('not_found', 'The position is not in the log any more.')),
+      partitions: [partition],
+      from: () => from,
+      records(_, records) {
+        for (const record of records) if (record.offset < to && !record.hidden) visit(record)
+        // The newest record is never compacted away, and hidden ones come as well: the end is always seen.
+        if (records.at(-1)!.offset >= to - 1) end.resolve()
       },
+      misplaced: () => end.reject(new AppError('not_found', 'The position is not in the log any more.')),
     })
     await end.promise
   } finally {
     clearTimeout(late)
-    await reader?.close()
+    await tail?.close()
   }
 }
 

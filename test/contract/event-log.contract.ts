@@ -7,7 +7,6 @@ import { describeCompaction } from './event-log/compaction.ts'
 import { describeFencedWriters } from './event-log/fenced-writers.ts'
 import { describeGroups } from './event-log/groups.ts'
 import { describePositions } from './event-log/positions.ts'
-import { describeReaders } from './event-log/readers.ts'
 import { describeRebalance } from './event-log/rebalance.ts'
 import { describeTails } from './event-log/tails.ts'
 import { describeTopics } from './event-log/topics.ts'
@@ -33,7 +32,6 @@ export function describeEventLog(driverName: string, start: () => Promise<EventL
     describeRebalance(world)
     describePositions(world)
     describeTails(world)
-    describeReaders(world)
     describeCompaction(world)
   })
 }

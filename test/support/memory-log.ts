@@ -122,34 +122,6 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       return member
     },
     tail: async (options) => createTail(options),
-    async read({ topic, from, listener }) {
-      const next = new Map(from)
-      const member = createMember({
-        group: 'reader',
-        topic,
-        listener: {
-          assigned: async () => new Map(from),
-          lost() {},
-          misplaced: listener.misplaced,
-          records(partition, records) {
-            next.set(partition, records.at(-1)!.offset + 1)
-            listener.records(partition, records)
-          },
-        },
-      })
-      await member.gain([...from.keys()])
-      const { pause, resume, close } = member
-      return {
-        pause,
-        resume,
-        close,
-        positions: () => next,
-        seek(partition, offset) {
-          next.set(partition, offset)
-          member.seek(partition, offset)
-        },
-      }
-    },
     listGroups: async () => [...new Set([...positions.keys()].map((key) => key.split('|')[0]!))],
     partitionFacts: async (topic) =>
       (topics.get(topic)?.partitions ?? []).map((_, partition) => ({
@@ -294,13 +266,20 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     return member
   }
 
-  function createTail({ topic, from, records }: TailOptions): Tail {
+  function createTail({ topic, partitions: wanted, from, records, misplaced }: TailOptions): Tail {
     const { partitions } = topics.get(topic)!
     const startOf = (state: { start: number; end: number }, partition: number) => {
       if (typeof from === 'function') return from({ partition, start: state.start, end: state.end })
       return from === 'end' ? state.end : state.start
     }
-    const next = partitions.map(startOf)
+    const next = partitions.map((state, partition) => {
+      if (wanted && !wanted.includes(partition)) return Number.POSITIVE_INFINITY
+      const { start, end } = state
+      const position = startOf(state, partition)
+      if (position >= start) return position
+      misplaced?.(partition, { position, start, end })
+      return start
+    })
     const ends = partitions.map(({ end }) => end)
     const held = new Set<number>()
     const ready = Promise.withResolvers<void>()
@@ -320,7 +299,7 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
       for (const [id, state] of partitions.entries()) {
         if (held.has(id)) continue
         const chunk = state.records.filter((record) => record.offset >= next[id]!)
-        next[id] = state.end
+        next[id] = Math.max(next[id]!, state.end)
         if (chunk.length > 0) taking.give(id, chunk)
       }
       look()

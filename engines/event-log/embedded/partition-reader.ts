@@ -1,12 +1,11 @@
 /**
- * Reads partitions in order for members, tails and readers: from the file at first, and from memory once they have caught up.
+ * Reads partitions in order for members and tails: from the file at first, and from memory once they have caught up.
  */
 
-import { partitionNotFound } from '../faults.ts'
-import type { LogReader, ReadOptions, StoredRecord } from '../port.ts'
+import type { StoredRecord } from '../port.ts'
 import type { Fetched } from './reader-thread.ts'
 import { createCursor, lastOffset, takeRecords } from './record-block.ts'
-import type { PartitionListener, PartitionState, Topic } from './topics.ts'
+import type { PartitionListener, PartitionState } from './topics.ts'
 
 export const fetchBytesDefault = 1_048_576
 /** After a failed read. */
@@ -156,52 +155,5 @@ function reportThrown(fault: (error: unknown) => void, call: () => void): void {
     call()
   } catch (error) {
     fault(error)
-  }
-}
-
-/** Throws AppError `not_found` for a partition that does not exist. */
-export function openLogReader(
-  topic: Topic,
-  { from, listener, fetchBytesMax = fetchBytesDefault }: ReadOptions,
-  parts: Pick<ReaderOptions, 'fetch' | 'fault'>,
-): LogReader {
-  const readers = new Map<number, PartitionReader>()
-  let closed = false
-
-  function open(partition: number): PartitionReader {
-    const state = topic.partitions[partition]
-    if (!state) throw partitionNotFound(topic.spec.name, partition)
-    const reader = createPartitionReader({
-      ...parts,
-      state,
-      bytesMax: fetchBytesMax,
-      records: (records) => listener.records(partition, records),
-      misplaced: (problem) => listener.misplaced(partition, problem),
-    })
-    readers.set(partition, reader)
-    return reader
-  }
-  function seek(partition: number, offset: number): void {
-    if (!closed) (readers.get(partition) ?? open(partition)).seek(offset)
-  }
-
-  // All of them first: what does not exist is refused before anything is read.
-  for (const partition of from.keys()) open(partition)
-  for (const [partition, offset] of from) seek(partition, offset)
-  return {
-    seek,
-    pause: (partition) => readers.get(partition)?.pause(),
-    resume: (partition) => readers.get(partition)?.resume(),
-    positions: () =>
-      new Map(
-        [...readers].flatMap(([partition, reader]) => {
-          const position = reader.position()
-          return position === null ? [] : [[partition, position]]
-        }),
-      ),
-    async close() {
-      closed = true
-      for (const reader of readers.values()) reader.stop()
-    },
   }
 }

@@ -1,4 +1,4 @@
-/** Reads all partitions of a topic, from its beginning or its end, and knows when it has caught up. */
+/** Reads the partitions of a topic without a group, and knows when it has caught up. */
 
 import { AppError } from '#lib/errors.ts'
 import type { Tail, TailOptions } from '../port.ts'
@@ -20,7 +20,9 @@ interface TailParts {
 
 export function createTail(topic: Topic, options: TailOptions, parts: TailParts): Tail {
   const readers = new Map<PartitionState, PartitionReader>()
-  const targets = new Map(topic.partitions.map((state) => [state, state.end]))
+  const isWanted = ({ partition }: PartitionState) => options.partitions?.includes(partition) ?? true
+  const wanted = topic.partitions.filter(isWanted)
+  const targets = new Map(wanted.map((state) => [state, state.end]))
   const ready = Promise.withResolvers<void>()
   // Who closes a tail early need not wait for it.
   ready.promise.catch(() => {})
@@ -101,10 +103,10 @@ export function createTail(topic: Topic, options: TailOptions, parts: TailParts)
 
   /** Partitions that were added hold nothing older than the tail: they are read whole. */
   function grow(): void {
-    for (const state of topic.partitions) if (!readers.has(state)) open(state, state.start)
+    for (const state of topic.partitions) if (isWanted(state) && !readers.has(state)) open(state, state.start)
   }
 
-  for (const state of topic.partitions) {
+  for (const state of wanted) {
     const { partition, start, end } = state
     open(state, startOf({ partition, start, end }, options.from))
   }

@@ -1,5 +1,5 @@
 /**
- * Reads every partition of a topic without a group, and knows when it has read all that existed a second ago.
+ * Reads the partitions of a topic without a group, and knows when it has read all that existed a second ago.
  */
 
 import { backoffMs, createWakeup, sleep, withTimeout } from '#lib/backoff.ts'
@@ -25,6 +25,7 @@ interface Ends {
 export function openTail(options: TailOptions, parts: ReaderParts): Tail {
   const { topic, fetchBytesMax = fetchBytesDefault } = options
   const { cluster, ranges, log } = parts
+  const isWanted = ({ partition }: { partition: number }) => options.partitions?.includes(partition) ?? true
   const ready = Promise.withResolvers<void>()
   ready.promise.catch(() => {})
   const stop = new AbortController()
@@ -78,17 +79,18 @@ export function openTail(options: TailOptions, parts: ReaderParts): Tail {
   async function ask(): Promise<Ends> {
     const askedAt = performance.now()
     if (!first) {
-      const found = await ranges.ranges(topic)
+      const found = await ranges.ranges(topic, options.partitions)
       for (const range of found) begin(range, options.from)
       return { askedAt, ends: found }
     }
-    const ends = await ranges.ends(topic)
+    const ends = (await ranges.ends(topic)).filter(isWanted)
     await readAdded(ends)
     return { askedAt, ends }
   }
   /** A partition that was added later is read whole: all of it came after the tail began. */
   async function readAdded(present: { partition: number }[]): Promise<void> {
-    const added = present.map(({ partition }) => partition).filter((partition) => !reached.has(partition))
+    const wanted = present.filter(isWanted).map(({ partition }) => partition)
+    const added = wanted.filter((partition) => !reached.has(partition))
     if (added.length > 0) for (const range of await ranges.ranges(topic, added)) begin(range, 'beginning')
   }
   async function live(): Promise<void> {

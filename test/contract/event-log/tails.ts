@@ -103,6 +103,30 @@ export function describeTails(world: World): void {
       expect(values(records.filter((one) => one.partition === 1))).toEqual(range(0, 5).map(String))
     })
 
+    test('chosen partitions are read alone, and it is current without the others', async () => {
+      const log = await world.client()
+      const topic = await world.topic(log, { partitions: 3 })
+      for (const partition of range(0, 3)) await log.append(topic, partition, numbered(20))
+      const seen: string[] = []
+      const tail = await log.tail({
+        topic,
+        partitions: [0, 2],
+        from: ({ partition }) => (partition === 0 ? 5 : 20),
+        records(partition, records) {
+          for (const { offset, hidden } of records) if (!hidden) seen.push(`${partition}/${offset}`)
+        },
+      })
+      onTestFinished(() => tail.close())
+      await tail.ready
+      expect(seen).toEqual(range(5, 20).map((offset) => `0/${offset}`))
+      await log.append(topic, 1, numbered(3))
+      await log.append(topic, 2, numbered(2))
+      await eventually('new records', () => seen.length === 17)
+      expect(seen.slice(15)).toEqual(['2/20', '2/21'])
+      expect(await tail.caughtUp()).toBe(true)
+      expect([...tail.positions().keys()].toSorted()).toEqual([0, 2])
+    })
+
     test('a partition waits while its records are taken, alone, and counts the records taken', async () => {
       const log = await world.client()
       const topic = await world.topic(log, { partitions: 2 })
