@@ -1,8 +1,7 @@
 /** Holds an agent's gateway key, which a handshake gets. */
 
 import { createPrivateKey, type KeyObject, randomBytes, sign } from 'node:crypto'
-import { type HeldCredential, holdCredential } from './held-credential.ts'
-import type { Transport } from './transport.ts'
+import { type HeldCredential, holdCredential, type Transport } from './transport.ts'
 
 export interface KeyHolderOptions {
   agentId: string

@@ -4,7 +4,6 @@
  */
 
 import { readFileSync } from 'node:fs'
-import { holdCredential, type Obtained } from './held-credential.ts'
 import { type HubCalls, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
 import { type RecordsOptions, recordsOver, type TopicRecord } from './records.ts'
@@ -15,6 +14,8 @@ import {
   authorized,
   type Call,
   createTransport,
+  holdCredential,
+  type Obtained,
   type Transport,
   type TransportOptions,
 } from './transport.ts'

@@ -1,4 +1,7 @@
-/** Sends the calls of the client, with time-outs and with retries of calls that are safe to repeat. */
+/**
+ * Sends the calls of the client, with time-outs and with retries of calls that are safe to repeat, and holds the credentials
+ * that they carry.
+ */
 
 import { closed, isAway, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
 
@@ -218,4 +221,54 @@ export function read(
     for (const one of [value ?? []].flat()) form.append(name, one)
   }
   return form.toString().length <= queryLengthMax ? get(path, query, signal) : post(path, body, signal)
+}
+
+/** It is renewed when less than this share of its lifetime is left. */
+const renewShare = 0.1
+
+export type HeldCredential = ReturnType<typeof holdCredential>
+
+export interface Obtained {
+  value: string
+  lifetimeS: number
+}
+
+/**
+ * Holds a credential that runs out: gets one when it is needed or was refused, one at a time. `now`: milliseconds that only go
+ * forward.
+ */
+export function holdCredential(obtain: () => Promise<Obtained>, now: () => number = () => performance.now()) {
+  let held: { value: string; renewAt: number } | undefined
+  let renewing: Promise<NonNullable<typeof held>> | undefined
+
+  async function renew() {
+    const begun = now()
+    const { value, lifetimeS } = await obtain()
+    return { value, renewAt: begun + lifetimeS * 1_000 * (1 - renewShare) }
+  }
+  async function get(): Promise<string> {
+    if (held && now() < held.renewAt) return held.value
+    renewing ??= renew().finally(() => {
+      renewing = undefined
+    })
+    held = await renewing
+    return held.value
+  }
+  return {
+    /** One that is still valid for a while. */
+    get,
+    /**
+     * Resolves with what `send` makes of the credential; where that is answered 401, it is sent a second time with a new one.
+     */
+    async with<T>(send: (credential: string) => Promise<T>): Promise<T> {
+      const value = await get()
+      try {
+        return await send(value)
+      } catch (error) {
+        if (!(error instanceof ProblemError) || error.status !== 401) throw error
+        if (held?.value === value) held = undefined
+        return send(await get())
+      }
+    },
+  }
 }
