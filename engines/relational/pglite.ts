@@ -11,11 +11,14 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { createChannels } from './channels.ts'
-import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
 import type { PgliteThread, PgliteThreadData } from './pglite-thread.ts'
 import type { Relational, SqlResult, SqlValue } from './port.ts'
 import { relationalUnavailable, SqlFault } from './sql-faults.ts'
 import {
+  copyChunks,
+  copyHeader,
+  copyStatement,
+  copyTrailer,
   createTransactionGuard,
   fromTextResult,
   type OpenTransaction,
@@ -83,11 +86,6 @@ export async function openPglite(options: PgliteOptions): Promise<Pglite> {
       return { ...fromTextResult<Row>(result), busyMs: result.busyMs }
     },
     transaction: (work) => guard.run(() => openTransaction(calls), work),
-    copy: (table, columns, rows) =>
-      guard.run(
-        () => openTransaction(calls),
-        (tx) => tx.copy(table, columns, rows),
-      ),
     listen: supervisor.listen,
     async ping(pingTimeoutMs = deadlines.engine.pingMs) {
       guard.assertOutside()

@@ -36,7 +36,10 @@ export interface SqlExecutor {
 
 /** What runs inside of a transaction. */
 export interface SqlTransaction extends SqlExecutor {
-  /** As `copy` of the engine, as a part of this transaction; `rows` must not use it meanwhile. */
+  /**
+   * Bulk load: `rows` go into the table's columns by binary COPY; they must not use the transaction meanwhile. Resolves with
+   * the number of rows.
+   */
   copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>): Promise<number>
 }
 
@@ -48,11 +51,6 @@ export interface Relational extends SqlExecutor, Closeable {
    */
   transaction<T>(work: (tx: SqlTransaction) => Promise<T>): Promise<T>
   /**
-   * Bulk load: `rows` go into the vector table's columns by binary COPY. Vectors are Float32Array, everything else
-   * text, number, boolean, null or JSON. Resolves with the number of rows.
-   */
-  copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>): Promise<number>
-  /**
    * Calls `listener` for each NOTIFY on a channel until the returned function is called. Signals may be missed: poll
    * as well. After a lost connection it is called once, with an empty payload.
    */
@@ -61,20 +59,12 @@ export interface Relational extends SqlExecutor, Closeable {
   ping(timeoutMs?: number): Promise<void>
 }
 
-export type CopyType = 'text' | 'int8' | 'float8' | 'bool' | 'timestamptz' | 'jsonb' | 'text[]' | 'vector'
+export type CopyType = 'text' | 'timestamptz' | 'jsonb' | 'text[]' | 'vector'
 export interface CopyColumn {
   name: string
   type: CopyType
 }
-export type CopyValue =
-  | string
-  | number
-  | boolean
-  | null
-  | Date
-  | Float32Array
-  | string[]
-  | Record<string, unknown>
+export type CopyValue = string | null | Date | Float32Array | string[] | Record<string, unknown>
 
 /**
  * SQLSTATE of a statement's fault, if `error` is one. Connection faults are AppError `relational_engine_unavailable`.

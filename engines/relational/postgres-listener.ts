@@ -5,8 +5,8 @@ import type { Logger } from 'pino'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { createChannels } from './channels.ts'
-import { quoteIdentifier } from './copy-format.ts'
 import { relationalUnavailable } from './sql-faults.ts'
+import { quoteIdentifier } from './statements.ts'
 
 const reconnectBackoff = { baseMs: 200, maxMs: 5_000 }
 

@@ -7,11 +7,14 @@ import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { copyChunks, copyHeader, copyStatement, copyTrailer } from './copy-format.ts'
 import { type CopyColumn, type CopyValue, type Relational, type SqlValue, sqlState } from './port.ts'
 import { createListener } from './postgres-listener.ts'
 import { relationalUnavailable, translateFault } from './sql-faults.ts'
 import {
+  copyChunks,
+  copyHeader,
+  copyStatement,
+  copyTrailer,
   createStatementNames,
   createTransactionGuard,
   fromTextResult,
@@ -19,7 +22,6 @@ import {
   outlivedStates,
   type StatementNames,
   type TextResult,
-  textTypes,
   toSqlText,
 } from './statements.ts'
 
@@ -95,10 +97,6 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
         }
       }),
     transaction: (work) => guard.run(async () => openTransaction(await connect(), names, options.log), work),
-    async copy(table: string, columns: CopyColumn[], rows: Iterable<CopyValue[]>) {
-      const statement = copyStatement(table, columns, 'stdin')
-      return copied(await onConnection((client) => copyIn(client, statement, columns, rows)))
-    },
     listen: listener.listen,
     async ping(timeoutMs = deadlines.engine.pingMs) {
       await withTimeout(
@@ -114,10 +112,8 @@ export async function openPostgres(options: PostgresOptions): Promise<Relational
   }
 }
 
-function copied(result: CopyResult): number {
-  if ('fault' in result) throw result.fault
-  return result.rows
-}
+/** The types of pg describe a parser for each of its own result types; this one leaves every text as it is. */
+export const textTypes = { getTypeParser: () => (text: string) => text } as unknown as pg.CustomTypesConfig
 
 function connectionConfig(options: PostgresOptions) {
   const statementTimeoutMs = options.statementTimeoutMs ?? deadlines.engine.postgresStatementMs
@@ -197,7 +193,9 @@ async function openTransaction(
     query: <Row>(text: string, params?: SqlValue[]) => guarded(() => run<Row>(client, names, text, params)),
     async copy(table, columns, rows) {
       const statement = copyStatement(table, columns, 'stdin')
-      return copied(await guarded(() => copyIn(client, statement, columns, rows)))
+      const result = await guarded(() => copyIn(client, statement, columns, rows))
+      if ('fault' in result) throw result.fault
+      return result.rows
     },
     async commit() {
       const command = await end('commit')

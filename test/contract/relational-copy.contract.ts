@@ -6,9 +6,6 @@ import { type RelationalHarness, useRelational } from './relational-harness.ts'
 
 const columns: CopyColumn[] = [
   { name: 'id', type: 'text' },
-  { name: 'big', type: 'int8' },
-  { name: 'real', type: 'float8' },
-  { name: 'yes', type: 'bool' },
   { name: 'at', type: 'timestamptz' },
   { name: 'doc', type: 'jsonb' },
   { name: 'tags', type: 'text[]' },
@@ -21,11 +18,12 @@ export function describeCopy(harness: RelationalHarness): void {
     beforeEach(async () => {
       await db().query(
         `drop schema if exists bulk cascade; create schema bulk;
-         create table bulk.rows (id text primary key, big int8, "real" float8, yes bool, at timestamptz, doc jsonb,
-           tags text[], v vector(3));
+         create table bulk.rows (id text primary key, at timestamptz, doc jsonb, tags text[], v vector(3));
          create table bulk.vectors (id text, v vector(1536))`,
       )
     })
+    const copy = (table: string, of: CopyColumn[], rows: Iterable<CopyValue[]>) =>
+      db().transaction((tx) => tx.copy(table, of, rows))
     const countOf = async (table: string) =>
       (await db().query<{ n: number }>(`select count(*) as n from ${table}`)).rows[0]!.n
 
@@ -50,23 +48,17 @@ export function describeCopy(harness: RelationalHarness): void {
     test('every type arrives as it was given, nulls included', async () => {
       const row: CopyValue[] = [
         `it's "1" \\ \t\n ü🙂`,
-        -(2 ** 53 - 1),
-        0.1,
-        true,
         new Date('1999-12-31T23:59:59.999Z'),
         { a: [1, null, 'x'], '': {} },
         ['a', 'b,c', '"', '', 'NULL'],
         new Float32Array([1.5, -2, 3e-7]),
       ]
-      const nulls: CopyValue[] = ['nulls', null, null, null, null, null, null, null]
-      const empty: CopyValue[] = ['', 0, -0, false, new Date('2026-11-21T00:00:00Z'), {}, [], null]
-      expect(await db().copy('bulk.rows', columns, [row, nulls, empty])).toBe(3)
+      const nulls: CopyValue[] = ['nulls', null, null, null, null]
+      const empty: CopyValue[] = ['', new Date('2026-11-21T00:00:00Z'), {}, [], null]
+      expect(await copy('bulk.rows', columns, [row, nulls, empty])).toBe(3)
       const { rows } = await db().query('select * from bulk.rows order by id desc')
       expect(rows[0]).toEqual({
         id: 'nulls',
-        big: null,
-        real: null,
-        yes: null,
         at: null,
         doc: null,
         tags: null,
@@ -74,15 +66,12 @@ export function describeCopy(harness: RelationalHarness): void {
       })
       expect(rows[1]).toEqual({
         id: row[0],
-        big: row[1],
-        real: 0.1,
-        yes: true,
-        at: row[4],
-        doc: row[5],
-        tags: row[6],
+        at: row[1],
+        doc: row[2],
+        tags: row[3],
         v: '[1.5,-2,3e-07]',
       })
-      expect(rows[2]).toMatchObject({ id: '', big: 0, yes: false, doc: {}, tags: [] })
+      expect(rows[2]).toMatchObject({ id: '', doc: {}, tags: [] })
     })
 
     test('thousands of vectors arrive exactly, also from a view into a larger buffer', async () => {
@@ -91,7 +80,7 @@ export function describeCopy(harness: RelationalHarness): void {
         for (let n = 0; n < 3_000; n++) yield [`p${n}`, all.subarray(n * 1536, (n + 1) * 1536)]
       }
       expect(
-        await db().copy(
+        await copy(
           'bulk.vectors',
           [
             { name: 'id', type: 'text' },
@@ -107,38 +96,34 @@ export function describeCopy(harness: RelationalHarness): void {
     })
 
     test('copying no rows works', async () => {
-      expect(await db().copy('bulk.rows', columns, [])).toBe(0)
+      expect(await copy('bulk.rows', columns, [])).toBe(0)
     })
 
     test('one bad row keeps all of them out, and the engine goes on', async () => {
-      const rows: CopyValue[][] = [1, 2, 1].map((n) => [String(n), n, 0, true, null, null, null, null])
-      const fault = await db()
-        .copy('bulk.rows', columns, rows)
-        .catch((error: unknown) => error)
+      const rows: CopyValue[][] = [1, 2, 1].map((n) => [String(n), null, null, null, null])
+      const fault = await copy('bulk.rows', columns, rows).catch((error: unknown) => error)
       expect(sqlState(fault)).toBe('23505')
-      const wrong = await db()
-        .copy('bulk.rows', columns, [['x', 1, 1, true, null, null, null, new Float32Array(2)]])
-        .catch((error: unknown) => error)
+      const wrong = await copy('bulk.rows', columns, [['x', null, null, null, new Float32Array(2)]]).catch(
+        (error: unknown) => error,
+      )
       expect(sqlState(wrong)).toBe('22000')
       expect(await countOf('bulk.rows')).toBe(0)
-      expect(await db().copy('bulk.rows', columns, [['y', 1, 1, true, null, null, null, null]])).toBe(1)
+      expect(await copy('bulk.rows', columns, [['y', null, null, null, null]])).toBe(1)
     })
 
     test('rows whose source throws are not kept, and its error is thrown', async () => {
       const fault = new Error('the source failed')
       function* rows(): Generator<CopyValue[]> {
-        yield ['a', 1, 1, true, null, null, null, null]
+        yield ['a', null, null, null, null]
         throw fault
       }
-      await expect(db().copy('bulk.rows', columns, rows())).rejects.toMatchObject({ message: fault.message })
+      await expect(copy('bulk.rows', columns, rows())).rejects.toMatchObject({ message: fault.message })
       expect(await countOf('bulk.rows')).toBe(0)
       await db().ping()
     })
 
     test('an unknown table is a fault with its SQLSTATE', async () => {
-      const fault = await db()
-        .copy('bulk.nowhere', columns, [])
-        .catch((error: unknown) => error)
+      const fault = await copy('bulk.nowhere', columns, []).catch((error: unknown) => error)
       expect(sqlState(fault)).toBe('42P01')
     })
   })

@@ -96,7 +96,6 @@ function writerOf(driver: Mirror['driver'], engine: () => Promise<Relational>): 
     driver,
     query: async (text, params) => (await engine()).query(text, params),
     transaction: async (work) => (await engine()).transaction(work),
-    copy: async (table, columns, rows) => (await engine()).copy(table, columns, rows),
     listen: async (channel, listener) => (await engine()).listen(channel, listener),
     ping: async (timeoutMs) => (await engine()).ping(timeoutMs),
     async close() {},

@@ -9,11 +9,16 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
-import { vectorBytes } from '../copy-format.ts'
 import { type Relational, type SqlResult, type SqlValue, sqlState } from '../port.ts'
-import { openPostgres } from '../postgres.ts'
+import { openPostgres, textTypes } from '../postgres.ts'
 import { relationalUnavailable, translateFault, waitedTooLong } from '../sql-faults.ts'
-import { createStatementNames, fromTextResult, outlivedStates, textTypes, toSqlText } from '../statements.ts'
+import {
+  createStatementNames,
+  fromTextResult,
+  outlivedStates,
+  toSqlText,
+  vectorBytes,
+} from '../statements.ts'
 import { createMirror } from './mirror.ts'
 import type { Mirror, ReadOptions } from './port.ts'
 import { buildingTables, indexName, indexStatement, readerRole } from './tables.ts'

@@ -144,7 +144,7 @@ test('its log on disk is cut while it runs, also when it is never closed', async
   await relational.query('create table t (line text)')
   const rows = Array.from({ length: 10_000 }, () => [randomBytes(960).toString('hex')])
   for (let copied = 0; copied < 4; copied++) {
-    await relational.copy('t', [{ name: 'line', type: 'text' }], rows)
+    await relational.transaction((tx) => tx.copy('t', [{ name: 'line', type: 'text' }], rows))
   }
   await relational.query('select 1')
   const names = readdirSync(join(directory, 'pg_wal'), { withFileTypes: true }).filter((one) => one.isFile())
