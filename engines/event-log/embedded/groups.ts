@@ -293,7 +293,7 @@ export function createGroupCalls(
     },
     async deleteGroup(group) {
       refuseActive(group)
-      const deleted = call.deleteGroup(group).then(() => positions.forgetGroup(group))
+      const deleted = call.deleteGroup(group).then(() => positions.forget({ group }))
       await bounded(deleted, callTimeoutMs)
     },
   } satisfies Partial<EventLog>

@@ -103,31 +103,28 @@ export const rangeOf = ({ partition, start, end }: PartitionState): PartitionRan
 })
 
 export function createPositions(rows: PositionRow[]) {
-  const groups = new Map<string, Map<string, Map<number, CommittedPosition>>>()
+  let kept = new Map<string, PositionRow>()
   /** Takes over rows that have become durable. */
   function keep(fresh: PositionRow[]): void {
-    for (const { group, topic, partition, offset, metadata } of fresh) {
-      const topics = groups.get(group) ?? new Map<string, Map<number, CommittedPosition>>()
-      groups.set(group, topics)
-      const partitions = topics.get(topic) ?? new Map<number, CommittedPosition>()
-      topics.set(topic, partitions)
-      partitions.set(partition, { partition, offset, metadata })
-    }
+    for (const row of fresh) kept.set(`${row.group}\n${row.topic}\n${row.partition}`, row)
+  }
+  function list(group: string, topic: string): CommittedPosition[] {
+    return [...kept.values()]
+      .filter((row) => row.group === group && row.topic === topic)
+      .map(({ partition, offset, metadata }) => ({ partition, offset, metadata }))
+      .toSorted((a, b) => a.partition - b.partition)
   }
   keep(rows)
   return {
     keep,
+    list,
     get: (group: string, topic: string, partition: number) =>
-      groups.get(group)?.get(topic)?.get(partition) ?? null,
-    list: (group: string, topic: string) =>
-      [...(groups.get(group)?.get(topic)?.values() ?? [])].toSorted((a, b) => a.partition - b.partition),
-    groups: () => [...groups.keys()],
-    forgetGroup: (group: string) => void groups.delete(group),
-    forgetTopic(topic: string) {
-      for (const [group, topics] of groups) {
-        topics.delete(topic)
-        if (topics.size === 0) groups.delete(group)
-      }
+      list(group, topic).find((one) => one.partition === partition) ?? null,
+    groups: () => [...new Set([...kept.values()].map(({ group }) => group))],
+    /** Those of a group or of a topic. */
+    forget(gone: { group?: string; topic?: string }): void {
+      const stays = (row: PositionRow) => row.group !== gone.group && row.topic !== gone.topic
+      kept = new Map([...kept].filter(([, row]) => stays(row)))
     },
   }
 }
@@ -167,7 +164,7 @@ export function createTopicCalls({ topics, positions, writer, reader }: TopicCal
         const topic = topics.topic(name)
         await bounded(write.deleteTopic(name), callTimeoutMs)
         topics.remove(topic)
-        positions.forgetTopic(name)
+        positions.forget({ topic: name })
       }),
     addPartitions: (name, total) =>
       inTurn(async () => {

@@ -2,30 +2,19 @@
 
 import type { DatabaseSync } from 'node:sqlite'
 import { allRows, inTransaction } from '#lib/sqlite.ts'
-import type { TopicSpec } from '../port.ts'
+import type { CommittedPosition, GroupTopic, PartitionRange, TopicSpec } from '../port.ts'
 import { createCursor } from './record-block.ts'
 import { createRecordTable, type Kind, nameOf, openRecordTable, type RecordTable } from './record-tables.ts'
 
 /** One partition as the threads describe it to each other. */
-export interface PartitionSnapshot {
-  id: number
-  partition: number
-  start: number
-  end: number
-}
+export type PartitionSnapshot = PartitionRange & { id: number }
 
 export interface TopicSnapshot {
   spec: TopicSpec
   partitions: PartitionSnapshot[]
 }
 
-export interface PositionRow {
-  group: string
-  topic: string
-  partition: number
-  offset: number
-  metadata: string
-}
+export type PositionRow = GroupTopic & CommittedPosition
 
 interface Appended {
   partitionId: number

@@ -6,12 +6,11 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import type { Claim } from '../membership.ts'
-import { endWork } from '../membership.ts'
-import type { CommitResult, ConsumerListener, GroupConsumer } from '../port.ts'
+import { type Claim, endWork } from '../membership.ts'
+import type { CommitResult, CommittedPosition, ConsumerListener, GroupConsumer } from '../port.ts'
 import { refusalOf } from './calls.ts'
 import { GroupSession, type Joined, type SessionOptions } from './group-session.ts'
-import type { Committing, NewPosition } from './groups.ts'
+import type { Committing } from './groups.ts'
 import { openReader, type ReaderParts } from './reader.ts'
 
 interface MemberOptions extends SessionOptions {
@@ -175,18 +174,18 @@ export function createOwnedPartitions() {
 
 interface Gathered<C extends Committing> {
   member: C
-  positions: NewPosition[]
+  positions: CommittedPosition[]
   sent: Promise<void>
 }
 
 /** The result commits one position together with those of this turn; it rejects when any of them is refused. */
 export function gatherCommits<C extends Committing>(
-  send: (member: C, positions: NewPosition[]) => Promise<void>,
-): (member: C, position: NewPosition) => Promise<void> {
+  send: (member: C, positions: CommittedPosition[]) => Promise<void>,
+): (member: C, position: CommittedPosition) => Promise<void> {
   let open: Gathered<C> | null = null
 
   function begin(member: C): Gathered<C> {
-    const positions: NewPosition[] = []
+    const positions: CommittedPosition[] = []
     const sent = new Promise<void>((resolve) => {
       // Behind all timers that end now, too: partitions commit at the same times.
       setImmediate(() => {

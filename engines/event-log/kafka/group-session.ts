@@ -17,7 +17,7 @@ import type { CommittedPosition } from '../port.ts'
 import { assignerName, decodeAssignment, encodeAssignments, encodeClaim } from './assigner.ts'
 import { refusalOf, responseOf } from './calls.ts'
 import { type Cluster, type Connections, isCoordinatorAway } from './cluster.ts'
-import { commitPositions, fetchPositions, type NewPosition } from './groups.ts'
+import { commitPositions, fetchPositions } from './groups.ts'
 
 export interface SessionOptions {
   group: string
@@ -99,7 +99,7 @@ export class GroupSession implements Closeable {
   }
 
   /** Under this generation and no later one; rejects when the coordinator refuses, or does not answer. */
-  commit(joined: Joined, positions: NewPosition[]): Promise<void> {
+  commit(joined: Joined, positions: CommittedPosition[]): Promise<void> {
     return this.#ask(this.#calls, (to) => commitPositions(to, this.#options, joined, positions))
   }
 

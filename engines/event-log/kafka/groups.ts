@@ -26,12 +26,6 @@ export interface Committing {
   memberId: string
 }
 
-export interface NewPosition {
-  partition: number
-  offset: number
-  metadata: string
-}
-
 interface GroupPartitions extends GroupTopic {
   partitions: number[]
 }
@@ -183,7 +177,7 @@ export async function commitPositions(
   to: Connection,
   { group, topic }: GroupTopic,
   { generation, memberId }: Committing,
-  positions: NewPosition[],
+  positions: CommittedPosition[],
 ): Promise<void> {
   const partitions = positions.map(({ partition, offset, metadata }) => ({
     partitionIndex: partition,

@@ -2,10 +2,11 @@
 
 import { expect, test } from 'vitest'
 import { gatherCommits } from '#engines/event-log/kafka/consumer.ts'
-import type { Committing, NewPosition } from '#engines/event-log/kafka/groups.ts'
+import type { Committing } from '#engines/event-log/kafka/groups.ts'
+import type { CommittedPosition } from '#engines/event-log/port.ts'
 
 const member = { generation: 3, memberId: 'm' }
-const at = (partition: number, offset = 1): NewPosition => ({ partition, offset, metadata: '' })
+const at = (partition: number, offset = 1): CommittedPosition => ({ partition, offset, metadata: '' })
 
 function openCommits(answer: () => Promise<void> = async () => {}) {
   const sent: { generation: number; partitions: number[] }[] = []
