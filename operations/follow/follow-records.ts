@@ -1,7 +1,8 @@
 /** Looks through the newest records of the log for those of one subject. */
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
-import { readRecords, recordBytes } from '#runtime/follow/read-records.ts'
+import { recordBytes } from '#runtime/follow/follow-topic.ts'
+import { readRecords } from '#runtime/follow/read-records.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import type { Schemas } from '#schemas/types.ts'
 import { operationHeader } from '#services/vectors/write/handler.ts'

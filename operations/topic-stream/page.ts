@@ -2,8 +2,7 @@
 
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { spendTurn } from '#lib/giving-way.ts'
-import { followRecords } from '#runtime/follow/follow-topic.ts'
-import { recordBytes } from '#runtime/follow/read-records.ts'
+import { followRecords, recordBytes } from '#runtime/follow/follow-topic.ts'
 import type { ShownRecord } from '#runtime/follow/show-record.ts'
 import { fetchBytesMax, type OpenedRecords, positionOf, readingOf, shownOf } from './records.ts'
 

@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { budgets } from '#lib/budgets.ts'
-import { recordBytes } from '#runtime/follow/read-records.ts'
+import { recordBytes } from '#runtime/follow/follow-topic.ts'
 import { type OpenedRecords, shownOf } from './records.ts'
 
 /** Bytes of stored records; their texts are about as long. */

@@ -11,7 +11,7 @@ import { undecodable } from './dead-letters.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
 import type { Decode, PartitionRunner, RunnerHost } from './partition-host.ts'
 import { crashedReason } from './position.ts'
-import { addShare, copyOut, isHardlyNeeded, recordBytes, type Shares } from './record-buffer.ts'
+import { addShare, copyOut, heldBytes, isHardlyNeeded, type Shares } from './record-buffer.ts'
 import type { BatchOptions } from './types.ts'
 
 /** A record of the batch at work. */
@@ -108,7 +108,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   addShares(shares: Shares): void {
-    for (const { record } of this.#items) addShare(shares, record, recordBytes(record))
+    for (const { record } of this.#items) addShare(shares, record, heldBytes(record))
   }
 
   copyOut(shares: Shares): void {
@@ -160,7 +160,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
       const read = this.#decode(record)
       const { message, fault } = read instanceof Promise ? await read : read
       if (!message && fault === undefined) return false
-      items.push(new Item(record, message ?? null, undecodable(fault), count))
+      items.push(new Item(record, message ?? null, fault === undefined ? '' : undecodable(fault), count))
     }
     buffer.updateFetching()
     this.#items = items

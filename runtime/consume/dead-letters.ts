@@ -201,7 +201,7 @@ export interface Parked {
 }
 
 /** Why a record without a message is parked. */
-export function undecodable(fault = ''): string {
+export function undecodable(fault: string): string {
   return `it cannot be decoded: ${fault}`
 }
 

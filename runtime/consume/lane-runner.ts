@@ -17,7 +17,7 @@ import { bufferPart, longCallMs, oneLaneAheadMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
 import type { Decode, PartitionRunner, RunnerHost } from './partition-host.ts'
 import { crashedReason } from './position.ts'
-import { copyOut, Queue, recordBytes } from './record-buffer.ts'
+import { copyOut, heldBytes, Queue } from './record-buffer.ts'
 import type { LaneOptions } from './types.ts'
 import { Window } from './window.ts'
 
@@ -83,7 +83,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
    * heartbeat, and nothing would be fetched.
    */
   #spendTurn(record: StoredRecord): void {
-    const turn = spendTurn(recordBytes(record))
+    const turn = spendTurn(heldBytes(record))
     if (!turn) return
     this.#turning = true
     void turn.then(() => {
@@ -166,7 +166,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   #join(key: string, record: StoredRecord): void {
-    this.#bytes += recordBytes(record)
+    this.#bytes += heldBytes(record)
     const known = this.#lanes.get(key)
     if (known) {
       known.push(record)
@@ -290,7 +290,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   /** The head is settled: the watermark may rise, the lane goes on. */
   #settle(lane: Lane): void {
     const { head } = lane
-    this.#bytes -= recordBytes(head)
+    this.#bytes -= heldBytes(head)
     this.#window.settle(head.offset)
     this.#host.committer.settled()
     this.#retrying.settled(lane)

@@ -18,11 +18,15 @@ export interface Progress {
   attempts: Attempts[]
 }
 
-export interface Attempts {
-  offset: number
+/** Failed tries of one record. */
+export interface Tries {
   count: number
   /** What the handler keeps with them. */
   retriesUsed: number
+}
+
+export interface Attempts extends Tries {
+  offset: number
 }
 
 /** What else a commit carries. */
@@ -43,9 +47,8 @@ export interface Bookkeeping {
 
 export interface SavedState extends Bookkeeping {
   settled: Set<number>
-  /** Failed tries by offset, and what the handler kept with them. */
-  attempts: Map<number, number>
-  retriesUsed: Map<number, number>
+  /** By offset. */
+  attempts: Map<number, Tries>
 }
 
 const prefix = 'f1.'
@@ -106,15 +109,14 @@ export function decodeMetadata(text: string, offset: number): SavedState | null 
   const attemptCount = raw.readUInt16BE(26)
   const bitmapAt = fixedBytes + attemptCount * attemptBytes
   if (raw.length !== bitmapAt + raw.readUInt16BE(28)) return null
-  const attempts = new Map<number, number>()
-  const retriesUsed = new Map<number, number>()
+  const attempts = new Map<number, Tries>()
   for (let at = fixedBytes; at < bitmapAt; at += attemptBytes) {
     const packed = raw.readUIntBE(at, attemptBytes)
     const counted = exact ? Math.floor(packed / 256) : packed
     const countMax = exact ? 2 ** 18 : 1_024
-    const where = offset + Math.floor(counted / countMax)
-    attempts.set(where, counted % countMax)
-    if (exact) retriesUsed.set(where, packed % 256)
+    const count = counted % countMax
+    const retriesUsed = exact ? packed % 256 : count
+    attempts.set(offset + Math.floor(counted / countMax), { count, retriesUsed })
   }
   const isolated = raw.readDoubleBE(18)
   return {
@@ -125,7 +127,6 @@ export function decodeMetadata(text: string, offset: number): SavedState | null 
     isolated: isolated < 0 ? null : isolated,
     owner: raw.readUInt32BE(30),
     attempts,
-    retriesUsed,
     settled: readBitmap(raw.subarray(bitmapAt), offset),
   }
 }
@@ -141,7 +142,6 @@ export function emptyState(): SavedState {
     isolated: null,
     owner: 0,
     attempts: new Map(),
-    retriesUsed: new Map(),
     settled: new Set(),
   }
 }
@@ -176,7 +176,7 @@ type RecordClass =
   /** Nothing: the position moves over it. */
   | 'hidden'
 
-const noAttempts = Object.freeze({ count: 0, retriesUsed: 0 })
+const noTries: Tries = Object.freeze({ count: 0, retriesUsed: 0 })
 
 /**
  * What an earlier owner of a partition left behind: records that it settled beyond its position, attempts that it
@@ -186,8 +186,7 @@ export class ResumeState {
   /** Settled offsets from the last commit whose records have not come yet. */
   readonly settled: Set<number>
   /** Attempts, by offset, of records that have not come yet. */
-  readonly #attempts: Map<number, number>
-  readonly #retriesUsed: Map<number, number>
+  readonly #attempts: Map<number, Tries>
   readonly #position: number
   readonly #ring: EventIdRing | null
   readonly #onRepeat: () => void
@@ -201,7 +200,6 @@ export class ResumeState {
     this.#position = position
     this.settled = saved.settled
     this.#attempts = saved.attempts
-    this.#retriesUsed = saved.retriesUsed
     this.#ring = options.memory === null ? null : new EventIdRing(ringIdsMax, options.memory)
     this.#onRepeat = options.onRepeat
   }
@@ -234,26 +232,14 @@ export class ResumeState {
 
   /** Attempts of records that have not come yet: every commit has to keep them. */
   attempts(): Attempts[] {
-    if (this.#attempts.size === 0) return []
-    return [...this.#attempts].map(([offset, count]) => ({
-      offset,
-      count,
-      retriesUsed: this.#retriesUsedOf(offset, count),
-    }))
+    return [...this.#attempts].map(([offset, tries]) => ({ offset, ...tries }))
   }
 
   /** Attempts that a record had under earlier owners; asked once, when this owner begins to count them. */
-  takeAttempts(offset: number): { count: number; retriesUsed: number } {
-    const count = this.#attempts.size === 0 ? undefined : this.#attempts.get(offset)
-    if (count === undefined) return noAttempts
-    const retriesUsed = this.#retriesUsedOf(offset, count)
-    this.#attempts.delete(offset)
-    this.#retriesUsed.delete(offset)
-    return { count, retriesUsed }
-  }
-
-  #retriesUsedOf(offset: number, count: number): number {
-    return this.#retriesUsed.get(offset) ?? count
+  takeAttempts(offset: number): Tries {
+    const tries = this.#attempts.size === 0 ? undefined : this.#attempts.get(offset)
+    if (tries) this.#attempts.delete(offset)
+    return tries ?? noTries
   }
 }
 

@@ -54,7 +54,6 @@ export function decideStart(
   if (handedOver !== undefined && handedOver !== committed?.offset) {
     saved.settled.clear()
     saved.attempts.clear()
-    saved.retriesUsed.clear()
   }
   // What lies below the commit was seen by the group, also where the worker's own position is older.
   const unseen = Math.max(position, committed?.offset ?? position)

@@ -4,6 +4,7 @@
  */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { recordBytes } from '../follow/follow-topic.ts'
 import { recordOverheadBytes } from './limits.ts'
 
 interface RecordBufferOptions {
@@ -23,8 +24,9 @@ interface Chunk {
   seen: boolean
 }
 
-export function recordBytes(record: StoredRecord): number {
-  return (record.bytes ?? (record.value?.length ?? 0) + (record.key?.length ?? 0)) + recordOverheadBytes
+/** What a record takes in memory. */
+export function heldBytes(record: StoredRecord): number {
+  return recordBytes(record) + recordOverheadBytes
 }
 
 /** What a record was read with; undefined for one without bytes. */
@@ -67,7 +69,7 @@ class CopiedRecord implements StoredRecord {
     this.headers = record.headers
     const keyBytes = key?.length ?? 0
     const valueBytes = value?.length ?? 0
-    this.bytes = record.bytes ?? keyBytes + valueBytes
+    this.bytes = recordBytes(record)
     // Not of Node's pool, whose pieces are shared with whatever else was made at the time.
     const own = Buffer.from(new ArrayBuffer(keyBytes + valueBytes))
     this.key = key && own.subarray(0, keyBytes)
@@ -153,7 +155,7 @@ export class RecordBuffer {
   push(records: StoredRecord[]): void {
     if (records.length === 0) return
     let bytes = 0
-    for (const record of records) bytes += recordBytes(record)
+    for (const record of records) bytes += heldBytes(record)
     this.#bytes += bytes
     this.#count += records.length
     this.#chunks.push({ records, bytes, seen: false })

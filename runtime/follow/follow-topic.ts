@@ -8,7 +8,6 @@ import { spendTurn } from '#lib/giving-way.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import type { Codec, Message, Publisher } from '../publish/messages.ts'
-import { recordBytes } from './read-records.ts'
 
 const registryBackoff = { baseMs: 100, maxMs: 5_000 }
 
@@ -213,4 +212,9 @@ async function readLate<S extends SchemaName>(
       await sleep(backoffMs(failures, registryBackoff), signal)
     }
   }
+}
+
+/** What a record's key and value weigh. */
+export function recordBytes({ bytes, key, value }: StoredRecord): number {
+  return bytes ?? (key?.length ?? 0) + (value?.length ?? 0)
 }

@@ -4,6 +4,7 @@ import type { Log, PartitionRange, StoredRecord, Tail } from '#engines/event-log
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { spendTurn } from '#lib/giving-way.ts'
+import { recordBytes } from './follow-topic.ts'
 
 const pollMs = 20
 /** Records are given in pieces of so much: in between the event loop may turn. */
@@ -168,9 +169,4 @@ function* piecesOf(records: StoredRecord[]): Generator<{ records: StoredRecord[]
     from = index + 1
     bytes = 0
   }
-}
-
-/** What a record's key and value weigh. */
-export function recordBytes({ bytes, key, value }: StoredRecord): number {
-  return bytes ?? (key?.length ?? 0) + (value?.length ?? 0)
 }

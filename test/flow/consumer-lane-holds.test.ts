@@ -49,7 +49,7 @@ describe('a head that is held', () => {
     })
     await harness.add(0, keyed(['a']))
     await log.members[0]!.gain([0])
-    await eventually('many tries were made', () => lastSaved(log).attempts.get(0) === 1_100)
+    await eventually('many tries were made', () => lastSaved(log).attempts.get(0)?.count === 1_100)
     await first.close()
     const calls: number[][] = []
     await harness.startLanes({
