@@ -21,28 +21,24 @@ export function loadConfig<S extends TObject>(schema: S, env: Environment): Stat
   }
   const value = Value.Convert(schema as TSchema, Value.Default(schema as TSchema, raw))
   if (!Value.Check(schema as TSchema, value)) {
-    throw faultyVariables(new Map([...Value.Errors(schema as TSchema, value)].flatMap(faultOf)))
+    const faults = new Map([...Value.Errors(schema as TSchema, value)].flatMap(faultOf))
+    const errors = [...faults].map(([path, message]) => ({ path, message }))
+    const lines = errors.map(({ path, message }) => `${path} ${message}`).join('; ')
+    throw new AppError('invalid_configuration', `Correct these environment variables: ${lines}.`, { errors })
   }
   return value as Static<S>
 }
 
-/** One AppError `invalid_configuration` with the faults of all variables. */
-function faultyVariables(faults: ReadonlyMap<string, string>): AppError {
-  const errors = [...faults].map(([path, message]) => ({ path, message }))
-  const lines = errors.map(({ path, message }) => `${path} ${message}`)
-  return new AppError('invalid_configuration', `Correct these environment variables: ${lines.join('; ')}.`, {
-    errors,
-  })
-}
-
-interface SchemaFault {
+/** Name and fault; no value, because it may be a secret. */
+function faultOf({
+  instancePath,
+  message,
+  params,
+}: {
   instancePath: string
   message: string
   params: object
-}
-
-/** Name and fault; no value, because it may be a secret. */
-function faultOf({ instancePath, message, params }: SchemaFault): [name: string, message: string][] {
+}): [name: string, message: string][] {
   const { requiredProperties, allowedValues } = params as {
     requiredProperties?: string[]
     allowedValues?: unknown[]

@@ -134,7 +134,8 @@ export function openWorker<H extends Handlers>(
 }
 
 /** Worker side: answers calls with `handlers`. A handler may return a Transferred to move its buffers. */
-export function serveWorker(handlers: Handlers, port: MessagePort = parentPort as MessagePort): void {
+export function serveWorker(handlers: Handlers): void {
+  const port = parentPort as MessagePort
   port.on('message', async ({ id, method, args }: Request) => {
     try {
       // As above: the caller's types are those of the handler.
@@ -148,8 +149,8 @@ export function serveWorker(handlers: Handlers, port: MessagePort = parentPort a
 }
 
 /** Worker side: sends the main thread an event that it did not ask for. */
-export function emit(event: string, data: unknown, transfer: TransferListItem[] = []): void {
-  ;(parentPort as MessagePort).postMessage({ event, data }, transfer)
+export function emit(event: string, data: unknown): void {
+  parentPort!.postMessage({ event, data })
 }
 
 /** Worker side: what `openWorker` was given as `data`. */

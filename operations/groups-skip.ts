@@ -1,11 +1,12 @@
 /** Lets the writer of an index pass one record that it cannot get through: the record is parked, its operation fails. */
 
 import { Type } from 'typebox'
+import type { StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { listDeadLetters } from '#runtime/consume/dead-letters.ts'
 import { readOne } from '#runtime/follow/read-records.ts'
-import type { StoredRecord, TopicLocation } from '#runtime/publish/messages.ts'
+import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { operationHeader } from '#services/vectors/write/handler.ts'
 import { markSkipped } from '#services/vectors/write/stuck.ts'
 import { deadLettersOf } from '#topics/dead-letters.ts'

@@ -71,11 +71,6 @@ export function hearNotices(
 /** Between two notices of this instance, where writers say nothing else. */
 const pauseDefaultMs = 10
 
-interface OutboxBell extends Closeable {
-  /** Returns at once. A notice that is lost delays its rows until the publisher looks by itself. */
-  ring(): void
-}
-
 /**
  * Wakes the outbox-publisher after commits: in a statement of its own, because a NOTIFY inside of a transaction makes all
  * commits of the database wait for each other, and seldom enough to cost many writers nothing.
@@ -88,7 +83,7 @@ export function createOutboxBell({
   relational: Pick<Relational, 'query'>
   log: Logger
   pauseMs?: number
-}): OutboxBell {
+}) {
   const stop = new AbortController()
   let due = false
   let ringing: Promise<void> | undefined
@@ -107,12 +102,13 @@ export function createOutboxBell({
   }
 
   return {
-    ring() {
+    /** Returns at once. A notice that is lost delays its rows until the publisher looks by itself. */
+    ring(): void {
       due = true
       ringing ??= ringWhileDue()
     },
     /** Waits for the notice that is under way. */
-    async close() {
+    async close(): Promise<void> {
       stop.abort()
       await ringing
     },

@@ -25,22 +25,7 @@ interface StoredKey {
   retired_at?: number
 }
 
-interface SigningKey {
-  kid: string
-  key: CryptoKey
-}
-
-export interface KeyRing {
-  /** The key that signs now; makes the next one where its time is over. */
-  signing(): Promise<SigningKey>
-  /** Undefined for a key that this platform does not have, or no more. */
-  verifying(kid: string): CryptoKey | undefined | Promise<CryptoKey | undefined>
-  /** True for a key that was read and still counts. */
-  holds(kid: string): boolean
-  /** Public halves, the newest first. */
-  publicKeys(): JWK[]
-  rotate(): Promise<void>
-}
+export type KeyRing = Awaited<ReturnType<typeof openKeyRing>>
 
 interface KeyRingOptions {
   store: SigningKeyStore
@@ -56,7 +41,7 @@ interface LoadedKey extends StoredKey {
 }
 
 /** Reads the keys, or makes the first one. Throws what the store throws. */
-export async function openKeyRing({ store, tokenTtlMaxMs, now }: KeyRingOptions): Promise<KeyRing> {
+export async function openKeyRing({ store, tokenTtlMaxMs, now }: KeyRingOptions) {
   let keys: LoadedKey[] = []
   let loadedText: string | undefined
   let loadedAt = 0
@@ -101,19 +86,23 @@ export async function openKeyRing({ store, tokenTtlMaxMs, now }: KeyRingOptions)
 
   await reload()
   return {
-    async signing() {
+    /** The key that signs now; makes the next one where its time is over. */
+    async signing(): Promise<{ kid: string; key: CryptoKey }> {
       if (now() - loadedAt >= staleMs) await reload().catch(refuseWithoutKey)
       if (isOld(keys[0]!)) await renew()
       const { kid, signs } = keys[0]!
       return { kid, key: signs }
     },
-    verifying(kid) {
+    /** Undefined for a key that this platform does not have, or no more. */
+    verifying(kid: string): CryptoKey | undefined | Promise<CryptoKey | undefined> {
       const known = held(kid)
       if (known) return known.verifies
       return now() - loadedAt < lookAgainMs ? undefined : reloadForUnknown(kid)
     },
-    holds: (kid) => held(kid) !== undefined,
-    publicKeys: () => keys.filter(counts).map((key) => key.public),
+    /** True for a key that was read and still counts. */
+    holds: (kid: string): boolean => held(kid) !== undefined,
+    /** Public halves, the newest first. */
+    publicKeys: (): JWK[] => keys.filter(counts).map((key) => key.public),
     rotate: () => renew(true),
   }
 

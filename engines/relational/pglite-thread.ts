@@ -9,9 +9,8 @@ import { AppError } from '#lib/errors.ts'
 import { lowerPriority } from '#lib/giving-way.ts'
 import { emit, ownData, serveWorker } from '#lib/worker-rpc.ts'
 import { ensureCluster } from './pglite-cluster.ts'
-import { sqlState } from './port.ts'
-import { relationalUnavailable, translateFault } from './sql-faults.ts'
-import { createStatementNames, outlivedStates, type TextResult } from './statements.ts'
+import { isOutlived, relationalUnavailable, translateFault } from './sql-faults.ts'
+import { createStatementNames, type TextResult } from './statements.ts'
 
 const { serialize } = protocol
 
@@ -235,10 +234,10 @@ function createStatements(db: PGlite) {
         return await runNamed(name, text, params)
       } catch (error) {
         const isKnown = prepared.has(name)
-        const isOutlived = isKnown && outlivedStates.includes(sqlState(error) ?? '')
+        const again = isKnown && isOutlived(error)
         // One that failed at its first use may be prepared or not.
-        if (!isKnown || isOutlived) names.renew(text)
-        if (!isOutlived || db.isInTransaction()) throw error
+        if (!isKnown || again) names.renew(text)
+        if (!again || db.isInTransaction()) throw error
         return runNamed('', text, params)
       }
     },

@@ -7,9 +7,9 @@ import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { type CopyColumn, type CopyValue, type Relational, type SqlValue, sqlState } from './port.ts'
+import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
 import { createListener } from './postgres-listener.ts'
-import { relationalUnavailable, translateFault } from './sql-faults.ts'
+import { isOutlived, relationalUnavailable, translateFault } from './sql-faults.ts'
 import {
   copyChunks,
   copyHeader,
@@ -19,7 +19,6 @@ import {
   createTransactionGuard,
   fromTextResult,
   type OpenTransaction,
-  outlivedStates,
   type StatementNames,
   type TextResult,
   toSqlText,
@@ -147,10 +146,6 @@ async function run<Row>(client: pg.ClientBase, names: StatementNames, text: stri
     if (name !== undefined && isOutlived(error)) names.renew(text)
     throw error
   }
-}
-
-function isOutlived(error: unknown): boolean {
-  return outlivedStates.includes(sqlState(error) ?? '')
 }
 
 function textResult(result: pg.QueryArrayResult): TextResult {

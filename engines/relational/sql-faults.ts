@@ -5,6 +5,7 @@
 
 import { AppError } from '#lib/errors.ts'
 import { meansLater } from '#lib/system-faults.ts'
+import { sqlState } from './port.ts'
 
 const messageCharsMax = 300
 
@@ -50,4 +51,9 @@ function cutMessage(code: string, message: string): string {
   const quote = message.indexOf('"')
   const text = code.startsWith('22') && quote >= 0 ? `${message.slice(0, quote)}"…"` : message
   return text.length > messageCharsMax ? `${text.slice(0, messageCharsMax)}…` : text
+}
+
+/** Whether it comes of a prepared statement whose tables changed under it, or that the server does not know any more. */
+export function isOutlived(error: unknown): boolean {
+  return ['0A000', '26000'].includes(sqlState(error) ?? '')
 }

@@ -99,9 +99,6 @@ function arrayOf(parse: Parse): Parse {
 /** Texts that are remembered; filters make new ones without end. */
 const textsMax = 500
 
-/** A prepared statement whose tables changed under it, or that the server does not know any more. */
-export const outlivedStates = ['0A000', '26000']
-
 export type StatementNames = ReturnType<typeof createStatementNames>
 
 /** Calls `forgotten` with each name that is not given any more. */

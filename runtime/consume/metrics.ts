@@ -22,22 +22,7 @@ interface GroupSource {
 
 const labels = ['group', 'topic'] as const
 const partitionLabels = ['group', 'topic', 'partition'] as const
-type CountName = 'handled' | 'failed' | 'parked' | 'repeats'
-
-/** What the groups of a registry share; each of them shows its own figures in it. */
-interface Instruments {
-  counters: GroupCounters
-  gauges: PartitionGauges
-  handlingTimes: Histogram<'group' | 'topic'>
-  /** Each shows the figures of one group. */
-  groups: Set<() => Promise<void>>
-}
-
-type GroupCounters = Record<CountName, Counter<'group' | 'topic'>>
-type PartitionGauges = Record<
-  'lag' | 'oldest' | 'settledAhead' | 'inFlight' | 'window' | 'stopped',
-  Gauge<'group' | 'topic' | 'partition'>
->
+type Instruments = ReturnType<typeof createInstruments>
 
 /** Several groups, and several starts of one, share the instruments of a registry. */
 const known = new WeakMap<Registry, Instruments>()
@@ -65,7 +50,7 @@ export function registerGroup(
 
   async function show(): Promise<void> {
     const group = source.group()
-    for (const name of Object.keys(counters) as CountName[]) {
+    for (const name of Object.keys(counters) as (keyof typeof counters)[]) {
       counters[name].inc({ group, topic }, metrics[name] - reported[name])
       reported[name] = metrics[name]
     }
@@ -97,8 +82,10 @@ export function registerGroup(
   }
 }
 
-function createInstruments(registry: Registry): Instruments {
-  const groups: Instruments['groups'] = new Set()
+/** What the groups of a registry share; each of them shows its own figures in it. */
+function createInstruments(registry: Registry) {
+  /** Each shows the figures of one group. */
+  const groups = new Set<() => Promise<void>>()
   const registers = [registry]
   let collecting: Promise<void> | undefined
   // Every instrument is asked on its own, all in one turn: the first one reads for all of them.
@@ -116,13 +103,13 @@ function createInstruments(registry: Registry): Instruments {
     new Counter({ ...options(name, help), labelNames: labels, collect })
   const gauge = (name: string, help: string) =>
     new Gauge({ ...options(name, help), labelNames: partitionLabels, collect })
-  const counters: GroupCounters = {
+  const counters = {
     handled: counter('handled_records_total', 'Records that were handled'),
     failed: counter('failed_tries_total', 'Tries of a record or a batch that failed'),
     parked: counter('parked_records_total', 'Records that went into the dead letters'),
     repeats: counter('dropped_repeats_total', 'Second copies of an event that were dropped'),
   }
-  const gauges: PartitionGauges = {
+  const gauges = {
     lag: gauge('lag_records', 'Offsets that are not committed yet'),
     oldest: gauge('oldest_unread_seconds', 'Age of the oldest record that is not settled'),
     settledAhead: gauge('settled_ahead_records', 'Records beyond the committed position that are settled'),
@@ -142,7 +129,7 @@ function createInstruments(registry: Registry): Instruments {
 function showWaiting(
   at: { group: string; topic: string; partition: string },
   { lag, waiting, oldestAtMs }: PartitionReading,
-  gauges: PartitionGauges,
+  gauges: Instruments['gauges'],
 ): void {
   if (lag === null) return
   gauges.lag.set(at, lag)

@@ -42,23 +42,6 @@ export const callerBytesMax = budgets.answers.callerBytes
 const waitingMax = 1_000
 const lookMs = 1_000
 
-export interface Answers {
-  /**
-   * Waits until `bytes` of the budget are free, callers in turns, and resolves with what gives them back. Throws AppError
-   * `overloaded` when they are not free in time. More than a caller's share counts as that share.
-   */
-  take(caller: string, bytes?: number): Promise<() => void>
-  /**
-   * As `take`, for the answer of this request: it gives the bytes back when `work` fails, else once the answer is written
-   * or its connection is gone. A reader that then takes nothing for too long is cut off.
-   */
-  hold<T>(request: FastifyRequest, reply: FastifyReply, work: () => Promise<T>, bytes?: number): Promise<T>
-  /** The part of the budget that this answer has, if any. */
-  of(reply: FastifyReply): HeldAnswer | undefined
-  /** Bytes that are taken. */
-  heldBytes(): number
-}
-
 export interface HeldAnswer {
   /** When the reader last took something (performance.now); infinite while it waits for us. */
   takenAt: number
@@ -74,7 +57,7 @@ interface AnswersOptions {
 export function createAnswers({
   patienceMs = deadlines.request.answerTurnMs,
   takenMs = deadlines.request.answerTakenMs,
-}: AnswersOptions = {}): Answers {
+}: AnswersOptions = {}) {
   const turns = createTurns({
     atOnce: answersBytesMax / heldBytesPerPiece,
     perCaller: callerBytesMax / heldBytesPerPiece,
@@ -83,6 +66,10 @@ export function createAnswers({
   const holding = new WeakMap<object, HeldAnswer>()
   let held = 0
 
+  /**
+   * Waits until `bytes` of the budget are free, callers in turns, and resolves with what gives them back. Throws AppError
+   * `overloaded` when they are not free in time. More than a caller's share counts as that share.
+   */
   function take(caller: string, bytes = heldBytesPerPiece): Promise<() => void> {
     const pieces = Math.max(1, Math.ceil(Math.min(bytes, callerBytesMax) / heldBytesPerPiece))
     const taken = Promise.withResolvers<() => void>()
@@ -116,7 +103,16 @@ export function createAnswers({
   }
   return {
     take,
-    async hold(request, reply, work, bytes) {
+    /**
+     * As `take`, for the answer of this request: it gives the bytes back when `work` fails, else once the answer is written
+     * or its connection is gone. A reader that then takes nothing for too long is cut off.
+     */
+    async hold<T>(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      work: () => Promise<T>,
+      bytes?: number,
+    ): Promise<T> {
       const release = await take(request.agentId ?? request.ip, bytes)
       const answer = watch(request, reply, release)
       try {
@@ -130,8 +126,10 @@ export function createAnswers({
         throw error
       }
     },
-    of: (reply) => holding.get(reply.raw),
-    heldBytes: () => held * heldBytesPerPiece,
+    /** The part of the budget that this answer has, if any. */
+    of: (reply: FastifyReply): HeldAnswer | undefined => holding.get(reply.raw),
+    /** Bytes that are taken. */
+    heldBytes: (): number => held * heldBytesPerPiece,
   }
 }
 

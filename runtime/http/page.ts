@@ -7,15 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 
 export type Encoding = 'br' | 'gzip' | 'identity'
 
-export interface Page {
-  type: string
-  /** Sent with it, and with a 304. */
-  headers: Readonly<Record<string, string>>
-  /** ETag of its body in this encoding. */
-  etag(encoding: Encoding): string
-  /** Compressed at the first call, off the event loop. */
-  body(encoding: Encoding): Promise<Buffer>
-}
+export type Page = ReturnType<typeof createPage>
 
 /** A shorter one would not become shorter. */
 const compressedBytesMin = 256
@@ -28,19 +20,22 @@ const compress = {
   gzip: (body: Buffer) => promisify(gzip)(body),
 }
 
+/** `headers` are sent with it, and with a 304. */
 export function createPage(
   type: string,
   text: string | Buffer,
   headers: Readonly<Record<string, string>> = {},
-): Page {
+) {
   const whole = Buffer.from(text)
   const tag = hash('sha256', whole, 'base64url').slice(0, 22)
   const made = new Map<Encoding, Promise<Buffer>>([['identity', Promise.resolve(whole)]])
   return {
     type,
     headers,
-    etag: (encoding) => (encoding === 'identity' ? `"${tag}"` : `"${tag}-${encoding}"`),
-    body(encoding) {
+    /** ETag of its body in this encoding. */
+    etag: (encoding: Encoding): string => (encoding === 'identity' ? `"${tag}"` : `"${tag}-${encoding}"`),
+    /** Compressed at the first call, off the event loop. */
+    body(encoding: Encoding): Promise<Buffer> {
       if (whole.length < compressedBytesMin || encoding === 'identity') return made.get('identity')!
       const known = made.get(encoding) ?? compress[encoding](whole)
       made.set(encoding, known)

@@ -6,13 +6,14 @@
 import { isUtf8 } from 'node:buffer'
 import { fileURLToPath } from 'node:url'
 import avro from 'avsc'
+import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { SchemaRegistry } from '#engines/schema-registry/port.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { loadSchemas } from '#lib/schema-files.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import { type CountCheck, countCheckOf } from './block-counts.ts'
-import type { Codec, Message, StoredRecord } from './messages.ts'
+import type { Codec, Message } from './messages.ts'
 
 export const schemasDirectory = fileURLToPath(new URL('../../schemas/', import.meta.url))
 
@@ -20,11 +21,6 @@ export const schemasDirectory = fileURLToPath(new URL('../../schemas/', import.m
  * Writer schemas that are kept: more than the platform will ever have, and few enough that garbage ids fill no memory.
  */
 const decodersMax = 500
-
-interface CodecOptions {
-  /** Avro schema texts by name. Default: the files of schemas/. */
-  schemas?: ReadonlyMap<string, string>
-}
 
 interface OwnSchema {
   text: string
@@ -37,7 +33,7 @@ interface OwnSchema {
 type Decoder = ValueReader | { fault: string }
 
 /**
- * Builds the codec. Subjects (`<topic>-value`) are registered at a topic's first encode; both directions answer
+ * Builds the codec of these Avro schema texts by name. Subjects (`<topic>-value`) are registered at a topic's first encode; both directions answer
  * synchronously once a topic (an id) is known, and with a promise before. While the registry is away, or does not know
  * an id (it may lag, or have been restored from an older copy), they throw AppError `registry_unavailable`, and ask it
  * again at the next call.
@@ -45,8 +41,11 @@ type Decoder = ValueReader | { fault: string }
  * Avro `bytes` are copies of the record's, but may begin at an odd byteOffset, where no Float32Array can view them.
  * `long` is a plain number; beyond 2^53 it is refused.
  */
-export function createCodec(registry: SchemaRegistry, options: CodecOptions = {}): Codec {
-  const own = createOwnSchemas(registry, options.schemas ?? loadSchemas(schemasDirectory))
+export function createCodec(
+  registry: SchemaRegistry,
+  schemas: ReadonlyMap<string, string> = loadSchemas(schemasDirectory),
+): Codec {
+  const own = createOwnSchemas(registry, schemas)
   const subjectIds = new Loaded((topic: string, text: string) => registry.register(`${topic}-value`, text))
 
   return {

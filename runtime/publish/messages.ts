@@ -1,6 +1,6 @@
 /** The types of messages over the event log: what services publish and what handlers receive. */
 
-import type { NewRecord, StoredRecord } from '#engines/event-log/port.ts'
+import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { HeaderName } from '#topics/headers.ts'
@@ -108,5 +108,3 @@ export interface Codec {
     record: StoredRecord,
   ): Promise<Message<Schemas[S]>> | Message<Schemas[S]>
 }
-
-export type { NewRecord, StoredRecord }

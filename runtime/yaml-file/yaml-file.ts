@@ -58,28 +58,18 @@ export interface YamlFileOptions {
   optional?: boolean
 }
 
-interface YamlFile<T extends FileValues> {
-  /**
-   * Reads and checks the file. Throws AppError `invalid_configuration` with every fault: line, place, what to do; never a
-   * value of a variable, nor a text of the file that might be a secret.
-   */
-  load(path: string, env: Environment, options?: YamlFileOptions): T
-  /** As `load`, of a text; `path` is named in the fault. */
-  parse(text: string, env: Environment, path: string): T
-  /**
-   * Loads the file and checks it again and again: a change takes effect within two seconds, however it was written (in
-   * place, by rename, through a link). A faulty or missing file is refused, and the old values stay.
-   */
-  watch(options: WatchYamlFileOptions): WatchedYamlFile<T>
-}
-
-export function yamlFile<V, T extends FileValues>(kind: YamlFileKind<V, T>): YamlFile<T> {
+export function yamlFile<V, T extends FileValues>(kind: YamlFileKind<V, T>) {
   function checked(parsed: Parsed, text: string, env: Environment, path: string): T {
     const secrets = parsed.value === undefined ? [] : [...checkValues(kind.schema, parsed, env)]
     if (parsed.faults.length > 0) throw faultyFile(kind, path, parsed.faults)
     return kind.read(parsed.value as V, secrets, versionOf(text))
   }
+  /** As `load`, of a text; `path` is named in the fault. */
   const parse = (text: string, env: Environment, path: string) => checked(parseYaml(text), text, env, path)
+  /**
+   * Reads and checks the file. Throws AppError `invalid_configuration` with every fault: line, place, what to do; never a
+   * value of a variable, nor a text of the file that might be a secret.
+   */
   function load(path: string, env: Environment, { optional = false }: YamlFileOptions = {}): T {
     const text = readText(kind, path, optional)
     return text === null ? kind.read(null, [], 'none') : parse(text, env, path)
@@ -88,7 +78,12 @@ export function yamlFile<V, T extends FileValues>(kind: YamlFileKind<V, T>): Yam
     const text = readText(kind, path, false) as string
     return checked(await parseInThread(text), text, env, path)
   }
-  return { load, parse, watch: (options) => watchFile(kind, options, load, loadInThread) }
+  /**
+   * Loads the file and checks it again and again: a change takes effect within two seconds, however it was written (in
+   * place, by rename, through a link). A faulty or missing file is refused, and the old values stay.
+   */
+  const watch = (options: WatchYamlFileOptions) => watchFile(kind, options, load, loadInThread)
+  return { load, parse, watch }
 }
 
 export interface WatchYamlFileOptions extends YamlFileOptions {

@@ -5,23 +5,19 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { logUnavailable } from '../faults.ts'
 
-export interface RepeatedCalls {
-  /**
-   * Runs `work`. An AppError that it throws is final; anything else is tried again until `timeoutMs` (default 10 s)
-   * are over, then AppError `log_unavailable`.
-   */
-  ask<T>(work: () => Promise<T>, timeoutMs?: number): Promise<T>
-  /** Calls from now on fail, and nothing is retried. */
-  close(): void
-}
+export type RepeatedCalls = ReturnType<typeof createRepeatedCalls>
 
 const callTimeoutMs = deadlines.engine.logAdminMs
 const pauseMs = 100
 
-export function createRepeatedCalls(): RepeatedCalls {
+export function createRepeatedCalls() {
   let closed = false
   return {
-    async ask(work, timeoutMs = callTimeoutMs) {
+    /**
+     * Runs `work`. An AppError that it throws is final; anything else is tried again until `timeoutMs` are over, then AppError
+     * `log_unavailable`.
+     */
+    async ask<T>(work: () => Promise<T>, timeoutMs: number = callTimeoutMs): Promise<T> {
       const end = performance.now() + timeoutMs
       const late = () => new Error('no answer in time')
       for (;;) {
@@ -35,7 +31,8 @@ export function createRepeatedCalls(): RepeatedCalls {
         }
       }
     },
-    close() {
+    /** Calls from now on fail, and nothing is retried. */
+    close(): void {
       closed = true
     },
   }

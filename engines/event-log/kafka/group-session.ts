@@ -14,10 +14,16 @@ import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Claim } from '../membership.ts'
 import type { CommittedPosition } from '../port.ts'
-import { assignerName, decodeAssignment, encodeAssignments, encodeClaim } from './assigner.ts'
 import { refusalOf, responseOf } from './calls.ts'
 import { type Cluster, type Connections, isCoordinatorAway } from './cluster.ts'
-import { commitPositions, fetchPositions } from './groups.ts'
+import {
+  assignerName,
+  commitPositions,
+  decodeAssignment,
+  encodeAssignments,
+  encodeClaim,
+  fetchPositions,
+} from './groups.ts'
 
 export interface SessionOptions {
   group: string

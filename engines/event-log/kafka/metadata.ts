@@ -3,23 +3,6 @@
  * again, one of when it counts no more.
  */
 
-export interface Kept<V> {
-  /**
-   * Null when the cluster has no such thing. What is known for 5 s is asked for again meanwhile, so that a broker that does
-   * not answer holds nobody up; all names that were wanted since are then one question. What is known for 30 s is not
-   * used any more.
-   */
-  get(name: string): Promise<V | null>
-  /** Asks, whatever is known. */
-  now(name: string): Promise<V | null>
-  /** It may have changed: asks, while `get` goes on with the kept answer. */
-  refresh(name: string): void
-  /** It has changed, or a call that relied on it failed: the next `get` asks. */
-  forget(name: string): void
-  /** It was removed by this process: the next broker that does not know it is believed. */
-  remove(name: string): void
-}
-
 interface Entry<V> {
   value: V
   askedAt: number
@@ -34,7 +17,7 @@ const ageMs = { fresh: 5_000, known: 30_000 }
 const propagationMs = 5_000
 
 /** `ask` answers for those of the names that the broker knows. */
-export function createKept<V>(ask: (names: string[]) => Promise<Map<string, V>>): Kept<V> {
+export function createKept<V>(ask: (names: string[]) => Promise<Map<string, V>>) {
   const kept = new Map<string, Entry<V>>()
   const asking = new Map<string, Promise<V | null>>()
 
@@ -70,7 +53,12 @@ export function createKept<V>(ask: (names: string[]) => Promise<Map<string, V>>)
   const refresh = (name: string, more?: string[]) => void now(name, more).catch(() => {})
   const wantedNames = () => [...kept].filter(([, { wanted }]) => wanted).map(([name]) => name)
   return {
-    async get(name) {
+    /**
+     * Null when the cluster has no such thing. What is known for 5 s is asked for again meanwhile, so that a broker that does
+     * not answer holds nobody up; all names that were wanted since are then one question. What is known for 30 s is not used
+     * any more.
+     */
+    async get(name: string): Promise<V | null> {
       const known = kept.get(name)
       const age = known ? performance.now() - known.askedAt : 0
       if (!known || known.forgotten || age > ageMs.known) return now(name)
@@ -78,12 +66,16 @@ export function createKept<V>(ask: (names: string[]) => Promise<Map<string, V>>)
       if (age > ageMs.fresh) refresh(name, wantedNames())
       return known.value
     },
-    now: (name) => now(name),
-    refresh: (name) => refresh(name),
-    forget(name) {
+    /** Asks, whatever is known. */
+    now: (name: string): Promise<V | null> => now(name),
+    /** It may have changed: asks, while `get` goes on with the kept answer. */
+    refresh: (name: string): void => refresh(name),
+    /** It has changed, or a call that relied on it failed: the next `get` asks. */
+    forget(name: string): void {
       const known = kept.get(name)
       if (known) known.forgotten = true
     },
-    remove: (name) => void kept.delete(name),
+    /** It was removed by this process: the next broker that does not know it is believed. */
+    remove: (name: string): void => void kept.delete(name),
   }
 }

@@ -147,19 +147,7 @@ export interface Append {
   reject(error: AppError): void
 }
 
-interface DeliveryParts {
-  topic: string
-  partition: number
-  writer: PartitionWriter
-  facts: TopicFactsCache
-}
-
-interface Delivery {
-  /** Settles every append of the batch. */
-  deliver(batch: Append[], facts: TopicFacts): Promise<void>
-  /** Tries once to append a fence behind a batch that was given up; false when that has to be tried again. */
-  fence(): Promise<boolean>
-}
+type DeliveryParts = Pick<PartitionQueueParts, 'topic' | 'partition' | 'facts'> & { writer: PartitionWriter }
 
 /** What Kafka adds to a record and to each of its headers: lengths, time, offset. */
 const frameBytes = { record: 40, header: 10 }
@@ -179,7 +167,8 @@ export function measure(records: NewRecord[]): { bytes: number; largest: number 
   return { bytes, largest }
 }
 
-function createDelivery({ topic, partition, writer, facts }: DeliveryParts): Delivery {
+function createDelivery({ topic, partition, writer, facts }: DeliveryParts) {
+  /** Settles every append of the batch. */
   async function deliver(batch: Append[], { batchBytesMax }: TopicFacts): Promise<void> {
     // A fence may be in flight: an append now does its work.
     writer.giveUp()
@@ -215,6 +204,7 @@ function createDelivery({ topic, partition, writer, facts }: DeliveryParts): Del
       await sleep(backoffMs(attempt, retryPause))
     }
   }
+  /** Tries once to append a fence behind a batch that was given up; false when that has to be tried again. */
   async function fence(): Promise<boolean> {
     try {
       await writer.send([fenceRecord()], batchHeaderBytes)

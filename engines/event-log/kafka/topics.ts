@@ -26,13 +26,7 @@ export interface TopicFacts {
   batchBytesMax: number
 }
 
-export interface TopicFactsCache {
-  /** Throws AppError `not_found` for an unknown topic, `log_unavailable` when no broker answers. */
-  get(topic: string): Promise<TopicFacts>
-  /** Asks again: the topic may have grown, or be gone. */
-  refresh(topic: string): Promise<TopicFacts>
-  forget(topic: string): void
-}
+export type TopicFactsCache = ReturnType<typeof createTopicFacts>
 
 interface TopicsParts {
   ask: RepeatedCalls['ask']
@@ -59,7 +53,7 @@ const set = 0 as const
 type Settings = Map<string, string | null>
 
 /** Also sees to it that records carry the broker's time in a topic that the driver writes to. */
-export function createTopicFacts(ask: RepeatedCalls['ask'], cluster: Cluster, log: Logger): TopicFactsCache {
+export function createTopicFacts(ask: RepeatedCalls['ask'], cluster: Cluster, log: Logger) {
   /** Topics whose times were looked at, when the driver first wrote to them. */
   const timed = new Map<string, Promise<void>>()
 
@@ -86,13 +80,15 @@ export function createTopicFacts(ask: RepeatedCalls['ask'], cluster: Cluster, lo
   }
   const factsNow = (name: string) => ask(() => readFacts(name, 'now'))
   return {
-    get: (name) =>
+    /** Throws AppError `not_found` for an unknown topic, `log_unavailable` when no broker answers. */
+    get: (name: string): Promise<TopicFacts> =>
       readFacts(name, 'get').catch((error: unknown) => {
         if (error instanceof AppError) throw error
         return factsNow(name)
       }),
+    /** Asks again: the topic may have grown, or be gone. */
     refresh: factsNow,
-    forget(name) {
+    forget(name: string): void {
       cluster.topics.forget(name)
       cluster.settings.forget(name)
       timed.delete(name)

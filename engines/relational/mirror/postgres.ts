@@ -9,16 +9,10 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
-import { type Relational, type SqlResult, type SqlValue, sqlState } from '../port.ts'
+import type { Relational, SqlResult, SqlValue } from '../port.ts'
 import { openPostgres, textTypes } from '../postgres.ts'
-import { relationalUnavailable, translateFault, waitedTooLong } from '../sql-faults.ts'
-import {
-  createStatementNames,
-  fromTextResult,
-  outlivedStates,
-  toSqlText,
-  vectorBytes,
-} from '../statements.ts'
+import { isOutlived, relationalUnavailable, translateFault, waitedTooLong } from '../sql-faults.ts'
+import { createStatementNames, fromTextResult, toSqlText, vectorBytes } from '../statements.ts'
 import { createMirror } from './mirror.ts'
 import type { Mirror, ReadOptions } from './port.ts'
 import { buildingTables, indexName, indexStatement, readerRole } from './tables.ts'
@@ -147,7 +141,7 @@ function openLane(
     try {
       return await run<Row>({ text, params, name }, options)
     } catch (error) {
-      if (name === undefined || !outlivedStates.includes(sqlState(error) ?? '')) throw error
+      if (name === undefined || !isOutlived(error)) throw error
       names.renew(text)
       return run<Row>({ text, params, name: undefined }, options)
     }

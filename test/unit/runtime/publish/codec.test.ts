@@ -150,8 +150,8 @@ test('records of an older schema are read with the defaults of the new one', asy
     ],
   })
   const topic = topicWith('t', 'vectors-progress')
-  const writer = createCodec(registry, { schemas: new Map([['vectors-progress', older]]) })
-  const reader = createCodec(registry, { schemas: new Map([['vectors-progress', newer]]) })
+  const writer = createCodec(registry, new Map([['vectors-progress', older]]))
+  const reader = createCodec(registry, new Map([['vectors-progress', newer]]))
   const bytes = await writer.encode(topic, { index: 'i' } as never)
   expect((await reader.decode(topic, stored(bytes))).value).toEqual({ index: 'i', failures: 9 })
 })
@@ -165,8 +165,8 @@ test('a symbol that a newer writer added is read as the default', async () => {
       fields: [{ name: 'kind', type: { type: 'enum', name: 'Kind', symbols, default: 'unknown' } }],
     })
   const topic = topicWith('t', 'vectors-progress')
-  const newer = createCodec(registry, { schemas: new Map([['vectors-progress', kind('unknown', 'a', 'b')]]) })
-  const older = createCodec(registry, { schemas: new Map([['vectors-progress', kind('unknown', 'a')]]) })
+  const newer = createCodec(registry, new Map([['vectors-progress', kind('unknown', 'a', 'b')]]))
+  const older = createCodec(registry, new Map([['vectors-progress', kind('unknown', 'a')]]))
   const bytes = await newer.encode(topic, { kind: 'b' } as never)
   expect((await older.decode(topic, stored(bytes))).value).toEqual({ kind: 'unknown' })
 })
@@ -234,7 +234,7 @@ test('a count beyond the end of the bytes is refused at once, in maps and in arr
   const topic = topicWith('t', 'vectors-progress')
   for (const type of ['{ "type": "map", "values": "string" }', '{ "type": "array", "items": "string" }']) {
     const schema = `{ "type": "record", "name": "R", "fields": [{ "name": "f", "type": ${type} }] }`
-    const codec = createCodec(registry, { schemas: new Map([['vectors-progress', schema]]) })
+    const codec = createCodec(registry, new Map([['vectors-progress', schema]]))
     const good = await codec.encode(topic, { f: type.includes('map') ? { a: 'b' } : ['a', 'b'] } as never)
     const message = await codec.decode(topic, stored(good))
     expect(message.value).toEqual({ f: type.includes('map') ? { a: 'b' } : ['a', 'b'] })
@@ -249,8 +249,8 @@ test('counts are checked by the schema that wrote them, also in a field that rea
   const name = { name: 'name', type: 'string' }
   const list = { name: 'list', type: { type: 'array', items: 'string' } }
   const topic = topicWith('t', 'vectors-progress')
-  const writer = createCodec(registry, { schemas: new Map([['vectors-progress', record(list, name)]]) })
-  const reader = createCodec(registry, { schemas: new Map([['vectors-progress', record(name)]]) })
+  const writer = createCodec(registry, new Map([['vectors-progress', record(list, name)]]))
+  const reader = createCodec(registry, new Map([['vectors-progress', record(name)]]))
   const good = await writer.encode(topic, { list: ['a'], name: 'n' } as never)
   expect((await reader.decode(topic, stored(good))).value).toEqual({ name: 'n' })
   const header = good.subarray(0, 5)

@@ -2,13 +2,13 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { createOwnedPartitions } from '#engines/event-log/kafka/consumer.ts'
 import {
   assignReleased,
   decodeAssignment,
   encodeAssignments,
   encodeClaim,
-} from '#engines/event-log/kafka/assigner.ts'
-import { createOwnedPartitions } from '#engines/event-log/kafka/consumer.ts'
+} from '#engines/event-log/kafka/groups.ts'
 import { assignSticky, type Claim } from '#engines/event-log/membership.ts'
 
 const claim = (memberId: string, generation: number, ...partitions: number[]): Claim => ({

@@ -5,9 +5,9 @@
 
 import { describe, expect, test } from 'vitest'
 import type { Identities } from '#engines/event-log/kafka/partition-writer.ts'
-import { createProducer } from '#engines/event-log/kafka/producer.ts'
 import { type Sender, SendFault } from '#engines/event-log/kafka/sender.ts'
 import type { TopicFactsCache } from '#engines/event-log/kafka/topics.ts'
+import { createProducer } from '#engines/event-log/kafka.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 

@@ -9,7 +9,6 @@ import {
   type Identities,
   takeIdentities,
 } from '#engines/event-log/kafka/partition-writer.ts'
-import { createProducer, type Producer } from '#engines/event-log/kafka/producer.ts'
 import {
   IdentityRefused,
   type ProducerIdentity,
@@ -18,6 +17,7 @@ import {
   SendFault,
 } from '#engines/event-log/kafka/sender.ts'
 import type { TopicFactsCache } from '#engines/event-log/kafka/topics.ts'
+import { createProducer, type Producer } from '#engines/event-log/kafka.ts'
 import { eventually } from '#test/support/eventually.ts'
 
 const known = { partitions: 3, recordBytesMax: 1_000_000, batchBytesMax: 1_004_096 }
