@@ -67,6 +67,11 @@ export function invalidField(field: string, message: string): AppError {
   })
 }
 
+/** There is no room for more now; `what` is the reason, a sentence without its end. */
+export function overloaded(what: string, cause?: unknown): AppError {
+  return new AppError('overloaded', `${what}; try again in a second.`, { retryAfter: 1, cause })
+}
+
 const unavailableCodes: ReadonlySet<string> = new Set([
   'log_unavailable',
   'vector_engine_unavailable',

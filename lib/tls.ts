@@ -3,11 +3,6 @@
 import { readFileSync } from 'node:fs'
 import { AppError } from './errors.ts'
 
-interface TlsFault {
-  found: string
-  advice: string
-}
-
 const depthMax = 8
 
 const authority = [
@@ -33,7 +28,7 @@ const refused = [
 const plain = ['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']
 
 /** Null where neither it nor one of its causes is such a fault. `certificate` names the settings of a client certificate. */
-export function tlsFault(error: unknown, certificate: string | null): TlsFault | null {
+export function tlsFault(error: unknown, certificate: string | null) {
   const code = codeOf(error)
   if (code === undefined) return null
   if (authority.includes(code)) {

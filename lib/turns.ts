@@ -1,6 +1,6 @@
 /** Lets callers take turns at something scarce, so that none of them holds it against the others. */
 
-import { AppError } from './errors.ts'
+import { overloaded } from './errors.ts'
 
 interface TurnsOptions {
   /** Pieces of work that run at once, each by its weight. */
@@ -74,9 +74,9 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions) {
       work: () => Promise<T>,
       weight = 1,
     ): Promise<T> {
-      if (waiting >= waitingMax) return Promise.reject(tooMany('Too many calls are waiting'))
+      if (waiting >= waitingMax) return Promise.reject(overloaded('Too many calls are waiting'))
       if ((queues.get(caller)?.size ?? 0) >= waitingOfCallerMax) {
-        return Promise.reject(tooMany('Too many of your calls are waiting'))
+        return Promise.reject(overloaded('Too many of your calls are waiting'))
       }
       return new Promise((resolve, reject) => {
         const one: Waiting = {
@@ -106,8 +106,4 @@ export function createTurns({ atOnce, perCaller, waitingMax }: TurnsOptions) {
       resting.set(caller, setTimeout(end, ms).unref())
     },
   }
-}
-
-function tooMany(what: string): AppError {
-  return new AppError('overloaded', `${what}; try again in a second.`, { retryAfter: 1 })
 }

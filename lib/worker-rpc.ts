@@ -7,7 +7,7 @@
  */
 
 import { type MessagePort, parentPort, type TransferListItem, Worker, workerData } from 'node:worker_threads'
-import { AppError, type ErrorCode, type FieldError } from './errors.ts'
+import { AppError, type ErrorCode, type FieldError, overloaded } from './errors.ts'
 
 type Handlers = Record<string, (...args: never[]) => unknown>
 
@@ -101,11 +101,7 @@ export function openWorker<H extends Handlers>(
 
   function send(method: string, args: unknown[], transfer: TransferListItem[] = []): Promise<unknown> {
     if (dead) return Promise.reject(dead)
-    if (open.size >= callsMax) {
-      return Promise.reject(
-        new AppError('overloaded', 'Too many calls are waiting; try again in a second.', { retryAfter: 1 }),
-      )
-    }
+    if (open.size >= callsMax) return Promise.reject(overloaded('Too many calls are waiting'))
     return new Promise((resolve, reject) => {
       const id = nextId++
       open.set(id, { resolve, reject })

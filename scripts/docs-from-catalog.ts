@@ -2,9 +2,7 @@
 
 import { fileURLToPath } from 'node:url'
 import { catalog } from '#topics/catalog.ts'
-import { recordHeaders } from '#topics/headers.ts'
-import type { TopicPromise } from '#topics/promises.ts'
-import { type RuleSection, readingRules } from '#topics/rules.ts'
+import { type RuleSection, readingRules, recordHeaders, type TopicPromise } from '#topics/promises.ts'
 import type { Reader, Topic } from '#topics/topic.ts'
 import { writeOrCheck } from './made-page.ts'
 

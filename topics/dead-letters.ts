@@ -30,8 +30,6 @@ export function deadLettersOf(topic: Pick<Topic, 'name' | 'readers'>) {
     schema: 'dead-letter',
     partitions: 1,
     cleanup: 'compact',
-    retentionMs: null,
-    deadLetters: false,
     writers: topic.readers.flatMap((reader) => ('group' in reader ? [reader.service] : [])),
     readers: [],
   })

@@ -45,6 +45,12 @@ export interface KeyedTopic<K, S extends SchemaName = SchemaName> extends Topic<
   key(key: K): string
 }
 
-export function defineTopic<K, S extends SchemaName>(topic: KeyedTopic<K, S>): KeyedTopic<K, S> {
-  return topic
+/** What most topics have. */
+const usual = { partitions: 12, retentionMs: null, deadLetters: false }
+type Usual = keyof typeof usual
+
+export function defineTopic<K, S extends SchemaName>(
+  topic: Omit<KeyedTopic<K, S>, Usual> & Partial<Pick<KeyedTopic<K, S>, Usual>>,
+): KeyedTopic<K, S> {
+  return { ...usual, ...topic }
 }

@@ -6,7 +6,7 @@
 import { withTimeout } from '#lib/backoff.ts'
 import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError } from '#lib/errors.ts'
+import { type AppError, overloaded } from '#lib/errors.ts'
 import { logUnavailable, partitionNotFound } from './faults.ts'
 import { createRepeatedCalls } from './kafka/calls.ts'
 import { createCluster, type KafkaOptions } from './kafka/cluster.ts'
@@ -144,7 +144,8 @@ export function createProducer(sender: Sender, facts: TopicFactsCache, identitie
       return new Promise<number>((resolve, reject) => {
         const append = createAppend(records, timeoutMs, resolve, reject)
         const fits = waitingBytes === 0 || waitingBytes + append.bytes <= waitingBytesMax
-        if (!fits || !queueOf(topic, partition).offer(append)) append.reject(overloaded())
+        if (!fits || !queueOf(topic, partition).offer(append))
+          append.reject(overloaded('Too much waits to be written to this partition'))
       })
     },
     async close() {
@@ -181,14 +182,4 @@ function createAppend(
   }
   const deadline = setTimeout(() => append.reject(logUnavailable()), timeoutMs)
   return append
-}
-
-function overloaded(): AppError {
-  return new AppError(
-    'overloaded',
-    'Too much waits to be written to this partition; try again in a second.',
-    {
-      retryAfter: 1,
-    },
-  )
 }

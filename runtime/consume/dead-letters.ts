@@ -19,16 +19,10 @@ export interface DeadLetterParts {
   topics?: readonly Topic[]
 }
 
-/**
- * Names a dead letter: its topic, and `<group>/<partition>/<offset>` of the record that was parked, with `/<epoch>` behind
- * it after the topic was grown.
- */
-export interface DeadLetterName {
+export interface ListedDeadLetter extends DeadLetterOrigin {
   topic: string
+  /** `<group>/<partition>/<offset>` of the record that was parked, with `/<epoch>` behind it after the topic was grown. */
   key: string
-}
-
-export interface ListedDeadLetter extends DeadLetterName, DeadLetterOrigin {
   /** The parked record's own key. */
   recordKey: string | null
   /** Length of its value; null for a tombstone. */
@@ -85,16 +79,6 @@ export async function collectDeadLetters<T>(
     if (found.size > listedMax) found.delete(found.keys().next().value!)
   })
   return [...found.values()]
-}
-
-/** One dead letter with its value. Throws AppError `dead_letter_not_found`. */
-export async function readDeadLetter(
-  parts: DeadLetterParts,
-  { topic, key }: DeadLetterName,
-): Promise<DeadLetter> {
-  const letter = (await readDeadLetters(parts, topic, [key])).get(key)
-  if (letter) return letter
-  throw new AppError('dead_letter_not_found', `${topic} has no dead letter ${key.slice(0, 200)}.`)
 }
 
 /** The dead letters of a topic that have these keys, with their values; those that are gone are left out. */

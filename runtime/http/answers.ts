@@ -4,7 +4,7 @@ import { finished } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError } from '#lib/errors.ts'
+import { overloaded } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
 import { sleep } from '../../lib/backoff.ts'
 
@@ -63,6 +63,7 @@ export function createAnswers({
     perCaller: callerBytesMax / heldBytesPerPiece,
     waitingMax,
   })
+  const tooMany = () => overloaded('Too many large answers are being sent')
   const holding = new WeakMap<object, HeldAnswer>()
   let held = 0
 
@@ -138,9 +139,3 @@ export const answers = createAnswers()
 
 /** Reads a piece of a large answer: one at a time over the process, whatever services run in it. */
 export const readLarge = createOneByOne()
-
-function tooMany(): AppError {
-  return new AppError('overloaded', 'Too many large answers are being sent; try again in a second.', {
-    retryAfter: 1,
-  })
-}

@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { budgets } from '#lib/budgets.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, overloaded } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { parseJson } from './validation.ts'
@@ -81,10 +81,7 @@ export function createBodyThread<T>(entry: URL, name: string, waitingBytesMax: n
     if (worker) return worker
     const started = openWorker<Handlers>({ entry, name, heapMbMax }, (cause) => {
       if (worker === started) worker = undefined
-      return new AppError('overloaded', 'The body could not be read; try again in a second.', {
-        retryAfter: 1,
-        cause,
-      })
+      return overloaded('The body could not be read', cause)
     })
     worker = started
     return started
@@ -93,9 +90,7 @@ export function createBodyThread<T>(entry: URL, name: string, waitingBytesMax: n
   return {
     async parse(body, ...more) {
       if (waitingBytes + body.length > waitingBytesMax) {
-        throw new AppError('overloaded', 'Too many large bodies are waiting; try again in a second.', {
-          retryAfter: 1,
-        })
+        throw overloaded('Too many large bodies are waiting')
       }
       const size = body.length
       waitingBytes += size

@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, overloaded } from '#lib/errors.ts'
 import { detach } from '#lib/giving-way.ts'
 
 /** So many bytes must arrive in each `bodyPaceMs`: whoever sends less holds memory for nothing. */
@@ -152,9 +152,6 @@ function allocate(bytes: number): Buffer {
   try {
     return Buffer.from(new ArrayBuffer(bytes))
   } catch (error) {
-    throw new AppError('overloaded', 'There is no memory for this body now; try again in a second.', {
-      retryAfter: 1,
-      cause: error,
-    })
+    throw overloaded('There is no memory for this body now', error)
   }
 }

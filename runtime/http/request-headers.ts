@@ -74,8 +74,23 @@ export function registerAccessLog(
   options: { name: string; log: Logger; metrics: Registry },
 ): void {
   const { name, log } = options
-  const durations = durationsIn(options.metrics)
-  const limited = limitedIn(options.metrics)
+  const durations = sharedMetric(
+    options.metrics,
+    'http_request_duration_seconds',
+    (common) =>
+      new Histogram({
+        ...common,
+        help: 'Time from the first byte of a request to the last of its answer',
+        labelNames: ['service', 'method', 'route', 'status'],
+        buckets: [0.001, 0.0025, 0.005, 0.01, 0.023, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+      }),
+  )
+  const help = 'Requests that were answered 429, by the code of the answer'
+  const limited = sharedMetric(
+    options.metrics,
+    'http_limited_requests_total',
+    (common) => new Counter({ ...common, help, labelNames: ['service', 'code'] }),
+  )
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? 'none'
     const tookMs = reply.elapsedTime
@@ -104,27 +119,4 @@ export function registerAccessLog(
     }
     done()
   })
-}
-
-function durationsIn(registry: Registry): Histogram<'service' | 'method' | 'route' | 'status'> {
-  return sharedMetric(
-    registry,
-    'http_request_duration_seconds',
-    (common) =>
-      new Histogram({
-        ...common,
-        help: 'Time from the first byte of a request to the last of its answer',
-        labelNames: ['service', 'method', 'route', 'status'],
-        buckets: [0.001, 0.0025, 0.005, 0.01, 0.023, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-      }),
-  )
-}
-
-function limitedIn(registry: Registry): Counter<'service' | 'code'> {
-  const help = 'Requests that were answered 429, by the code of the answer'
-  return sharedMetric(
-    registry,
-    'http_limited_requests_total',
-    (common) => new Counter({ ...common, help, labelNames: ['service', 'code'] }),
-  )
 }

@@ -6,7 +6,7 @@
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { budgets } from '#lib/budgets.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, overloaded } from '#lib/errors.ts'
 import { clientNetwork } from '#lib/hosts.ts'
 import { createSlidingWindows, refuseFor, type WindowLimit } from '#lib/sliding-window.ts'
 import { describeScope } from './api/facts.ts'
@@ -57,7 +57,7 @@ export function createStrangers(limits: StrangerLimits = usualLimits) {
     one.bytes = bytes
     for (const oldest of all) {
       if (heldBytes <= bytesMax) return
-      refuse(oldest, noRoom())
+      refuse(oldest, overloaded('Too many unfinished requests without a caller'))
     }
   }
 
@@ -90,12 +90,6 @@ export function createStrangers(limits: StrangerLimits = usualLimits) {
       }
     },
   }
-}
-
-function noRoom(): AppError {
-  return new AppError('overloaded', 'Too many unfinished requests without a caller; try again in a second.', {
-    retryAfter: 1,
-  })
 }
 
 function tooSlow({ paceBytesMin, paceMs }: StrangerLimits): AppError {

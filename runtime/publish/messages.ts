@@ -3,7 +3,7 @@
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
-import type { HeaderName } from '#topics/headers.ts'
+import type { HeaderName } from '#topics/promises.ts'
 import type { KeyedTopic, SchemaName, Topic } from '#topics/topic.ts'
 
 /** Names of headers. Every record carries event-id, producer and occurred-at; the rest where it applies. */

@@ -62,8 +62,8 @@ function publishWith(
   parts: PublisherParts,
   locationOf: Publisher['locationOf'],
 ): Pick<Publisher, 'publish' | 'batch'> {
-  function batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>, partition?: number): EncodedBatch<K, S> {
-    return new EncodedBatch(append, parts, topic, locationOf(topic), partition)
+  function batch<K, S extends SchemaName>(topic: KeyedTopic<K, S>, partition?: number) {
+    return createBatch(append, parts, topic, locationOf(topic), partition)
   }
 
   async function publish<K, S extends SchemaName>(
@@ -84,83 +84,67 @@ function publishWith(
   return { publish, batch: (topic) => batch(topic) }
 }
 
-class EncodedBatch<K, S extends SchemaName> implements MessageBatch<K, Schemas[S]> {
-  readonly #append: Append
-  readonly #parts: PublisherParts
-  readonly #topic: KeyedTopic<K, S>
-  readonly #location: TopicLocation
-  readonly #partition: number | undefined
-  readonly #shares = new Map<number, Share>()
+/** Messages of one topic, encoded as they are added; all go to `partition` where one is given. */
+function createBatch<K, S extends SchemaName>(
+  append: Append,
+  { codec, producerName }: PublisherParts,
+  topic: KeyedTopic<K, S>,
+  location: TopicLocation,
+  partition: number | undefined,
+): MessageBatch<K, Schemas[S]> {
+  const shares = new Map<number, Share>()
   /** Many messages of a batch have one key: its bytes and its partition are found once. */
-  readonly #routes = new Map<string, { key: Buffer; share: Share }>()
-  #size = 0
+  const routes = new Map<string, { key: Buffer; share: Share }>()
+  let size = 0
 
-  constructor(
-    append: Append,
-    parts: PublisherParts,
-    topic: KeyedTopic<K, S>,
-    location: TopicLocation,
-    partition: number | undefined,
-  ) {
-    this.#append = append
-    this.#parts = parts
-    this.#topic = topic
-    this.#location = location
-    this.#partition = partition
-  }
-
-  get size(): number {
-    return this.#size
-  }
-
-  add(message: OutgoingMessage<K, Schemas[S]>): Promise<void> | undefined {
-    if (message.value === null) return this.#take(message, null)
-    const encoded = this.#parts.codec.encode(this.#topic, message.value)
-    if (encoded instanceof Promise) return encoded.then((value) => this.#take(message, value))
-    return this.#take(message, encoded)
-  }
-
-  async publish({ timeoutMs }: { timeoutMs?: number } = {}): Promise<Position[]> {
-    const positions = new Array<Position>(this.#size)
-    const options = timeoutMs === undefined ? {} : { timeoutMs }
-    await Promise.all(
-      [...this.#shares].map(async ([partition, { records, indexes }]) => {
-        const first = await this.#append(this.#location.physicalName, partition, records, options)
-        indexes.forEach((index, n) => {
-          positions[index] = { partition, offset: first + n }
-        })
-      }),
-    )
-    // None before all are taken: what failed may be published again.
-    for (const { records } of this.#shares.values()) for (const { value } of records) if (value) detach(value)
-    return positions
-  }
-
-  #take(message: OutgoingMessage<K, Schemas[S]>, value: Buffer | null): undefined {
-    const { key, share } = this.#routeOf(this.#topic.key(message.key))
-    const headers = this.#headersOf(message.eventId ?? newEventId(), message.headers)
-    share.records.push({ key, value, headers })
-    share.indexes.push(this.#size++)
-  }
-
-  #routeOf(text: string): { key: Buffer; share: Share } {
-    let route = this.#routes.get(text)
+  function routeOf(text: string): { key: Buffer; share: Share } {
+    let route = routes.get(text)
     if (!route) {
       const key = Buffer.from(text, 'utf8')
-      const partition = this.#partition ?? partitionOf(key, this.#location.partitions)
-      const share = this.#shares.get(partition) ?? { records: [], indexes: [] }
-      this.#shares.set(partition, share)
+      const to = partition ?? partitionOf(key, location.partitions)
+      const share = shares.get(to) ?? { records: [], indexes: [] }
+      shares.set(to, share)
       route = { key, share }
-      this.#routes.set(text, route)
+      routes.set(text, route)
     }
     return route
   }
-
   /** The event id comes first, so that a reader who wants it alone can stop there. No further header replaces it. */
-  #headersOf(eventId: string, further: Record<string, string> | undefined): StandardHeaders {
+  function headersOf(eventId: string, further: Record<string, string> | undefined): StandardHeaders {
     // Literal names: an object with computed ones is made several times slower.
-    const own = { 'event-id': eventId, producer: this.#parts.producerName, 'occurred-at': timeNow() }
+    const own = { 'event-id': eventId, producer: producerName, 'occurred-at': timeNow() }
     return further === undefined ? own : { ...own, ...further, 'event-id': eventId }
+  }
+  function take(message: OutgoingMessage<K, Schemas[S]>, value: Buffer | null): undefined {
+    const { key, share } = routeOf(topic.key(message.key))
+    share.records.push({ key, value, headers: headersOf(message.eventId ?? newEventId(), message.headers) })
+    share.indexes.push(size++)
+  }
+  return {
+    get size() {
+      return size
+    },
+    add(message) {
+      if (message.value === null) return take(message, null)
+      const encoded = codec.encode(topic, message.value)
+      if (encoded instanceof Promise) return encoded.then((value) => take(message, value))
+      return take(message, encoded)
+    },
+    async publish({ timeoutMs } = {}) {
+      const positions = new Array<Position>(size)
+      const options = timeoutMs === undefined ? {} : { timeoutMs }
+      await Promise.all(
+        [...shares].map(async ([to, { records, indexes }]) => {
+          const first = await append(location.physicalName, to, records, options)
+          indexes.forEach((index, n) => {
+            positions[index] = { partition: to, offset: first + n }
+          })
+        }),
+      )
+      // None before all are taken: what failed may be published again.
+      for (const { records } of shares.values()) for (const { value } of records) if (value) detach(value)
+      return positions
+    },
   }
 }
 

@@ -8,19 +8,25 @@ import { join } from 'node:path'
 /** The URL of each interface that runs, by its name, and the id of the process that runs the services. */
 export type AddressFile = { [interfaceName: string]: string | number; pid: number }
 
-function addressFilePath(home: string): string {
-  return join(home, 'run', 'addresses.json')
+/** The file of a running process below run/ in the data directory. */
+export function runFile(home: string, name: 'addresses.json' | 'control.json'): string {
+  return join(home, 'run', name)
 }
 
 /** Replaces the file by rename, so that a reader never sees half of it. */
 export function writeAddresses(home: string, addresses: Record<string, string>): void {
-  writeByRename(addressFilePath(home), { ...addresses, pid: process.pid })
+  writeByRename(runFile(home, 'addresses.json'), { ...addresses, pid: process.pid })
 }
 
-/** What runs on this data directory, or null. A file that a killed process left counts as null. */
+/** What runs on this data directory, or null. */
 export function readAddresses(home: string): AddressFile | null {
+  return readRunFile<AddressFile>(runFile(home, 'addresses.json'))
+}
+
+/** A file that a killed process left counts as null. */
+export function readRunFile<T extends { pid: number }>(path: string): T | null {
   try {
-    const file = JSON.parse(readFileSync(addressFilePath(home), 'utf8')) as AddressFile
+    const file = JSON.parse(readFileSync(path, 'utf8')) as T
     return isAlive(file.pid) ? file : null
   } catch {
     return null
@@ -28,7 +34,7 @@ export function readAddresses(home: string): AddressFile | null {
 }
 
 export function removeAddresses(home: string): void {
-  rmSync(addressFilePath(home), { force: true })
+  rmSync(runFile(home, 'addresses.json'), { force: true })
 }
 
 /** Writes a JSON file of mode 0600 below run/, making the folder. */

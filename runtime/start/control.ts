@@ -5,7 +5,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -13,7 +13,7 @@ import { createInterface } from 'node:readline'
 import { AppError, describeError, type ErrorCode } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { systemFault } from '#lib/system-faults.ts'
-import { isAlive, writeByRename } from './addresses.ts'
+import { readRunFile, runFile, writeByRename } from './addresses.ts'
 
 // An import of the module reads all that it exports, and so loads Node's WebSocket: 25 ms of every command.
 const { createServer, request: openRequest } = process.getBuiltinModule('node:http')
@@ -58,7 +58,7 @@ export type ControlHandler = (
 
 /** Listens on a socket that only this user may open, and records its path in `run/control.json`. */
 export async function openControlServer(home: string, handle: ControlHandler): Promise<Closeable> {
-  const record = controlRecordPath(home)
+  const record = runFile(home, 'control.json')
   const { path, folder } = socketPlace(home)
   const server = createServer((request, response) => void serve(request, response, handle))
   server.maxConnections = connectionsMax
@@ -82,15 +82,7 @@ export async function openControlServer(home: string, handle: ControlHandler): P
 
 /** The socket of the process that runs on this data directory, or null. */
 export function findControlSocket(home: string): string | null {
-  try {
-    const record = JSON.parse(readFileSync(controlRecordPath(home), 'utf8')) as {
-      socket: string
-      pid: number
-    }
-    return isAlive(record.pid) ? record.socket : null
-  } catch {
-    return null
-  }
+  return readRunFile<{ socket: string; pid: number }>(runFile(home, 'control.json'))?.socket ?? null
 }
 
 /** Nobody listens: the process that recorded the socket is gone, even if its process id is in use again. */
@@ -198,10 +190,6 @@ function errorLine(error: unknown): Line {
   return known
     ? { kind: 'error', code: known.code, message: known.message }
     : { kind: 'error', code: 'internal_error', message: describeError(error) }
-}
-
-function controlRecordPath(home: string): string {
-  return join(home, 'run', 'control.json')
 }
 
 /** Below the data directory; where its path is too long for a socket, in a private folder for temporary files. */

@@ -11,7 +11,7 @@ import { type Environment, loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Closeable, Scope, Stop } from '#lib/resource.ts'
-import { createHttpApp, createHttpProcess, type HttpAppOptions, type HttpProcess } from '../http/app.ts'
+import { createHttpApp, createHttpProcess, type HttpAppOptions } from '../http/app.ts'
 import {
   ipv4Loopback,
   ipv6Loopback,
@@ -102,12 +102,6 @@ export interface HttpParts {
   env: Environment
   ports: HeldPorts
   state: { ready: boolean }
-  http: HttpProcess
-}
-
-/** What the interfaces of this process share. */
-export function openHttpProcess(env: Environment): HttpProcess {
-  return createHttpProcess({ trustedProxies: trustedProxiesOf(env) })
 }
 
 function trustedProxiesOf(env: Environment): string[] {
@@ -126,8 +120,10 @@ export async function startIngresses(
 ): Promise<Record<string, string>> {
   const { scope, stop, env } = parts
   const { HOST } = loadConfig(processSettings, env)
+  const process = createHttpProcess({ trustedProxies: trustedProxiesOf(env) })
   const apps = loaded.map(({ ingress }) =>
     createApp(ingress.name, parts, {
+      process,
       loopbackOnly: 'loopbackVariable' in ingress.address,
       ...(ingress.headerBytesMax === undefined ? {} : { headerBytesMax: ingress.headerBytesMax }),
     }),
@@ -159,15 +155,14 @@ export async function startOps(parts: HttpParts): Promise<void> {
 
 function createApp(
   name: string,
-  { platform, env, state, http }: HttpParts,
-  more: Pick<HttpAppOptions, 'loopbackOnly' | 'headerBytesMax'> = {},
+  { platform, env, state }: HttpParts,
+  more: Pick<HttpAppOptions, 'process' | 'loopbackOnly' | 'headerBytesMax'> = {},
 ): FastifyInstance {
   return createHttpApp({
     name,
     log: platform.log.child({ service: name }),
     metrics: platform.metrics,
     trustedProxies: trustedProxiesOf(env),
-    process: http,
     tracing: platform.tracing,
     ready: () => state.ready,
     ...more,

@@ -20,7 +20,6 @@ import {
   type HttpParts,
   holdPorts,
   type LoadedIngress,
-  openHttpProcess,
   portSettings,
   processSettings,
   startIngresses,
@@ -114,7 +113,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   const started = await startWorkers(workers, { ...platform, drainMs: stop.drainMs })
   scope.add('workers', stop.boundWorkers(started))
   const state = { ready: false }
-  const parts: HttpParts = { scope, stop, platform, env, ports, state, http: openHttpProcess(env) }
+  const parts: HttpParts = { scope, stop, platform, env, ports, state }
   const addresses = await startIngresses(parts, loaded)
   if (ingresses.length === 0) await startOps(parts)
   if (Object.values(platform.choices).some((choice) => choice.embedded)) {

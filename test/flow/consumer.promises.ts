@@ -5,9 +5,10 @@ import type { EventLog } from '#engines/event-log/port.ts'
 import { done, park, retry, unavailable } from '#lib/outcome.ts'
 import type { RunningConsumer } from '#runtime/consume/consumer.ts'
 import { replayDeadLetter } from '#runtime/consume/dead-letter-replay.ts'
-import { listDeadLetters, readDeadLetter } from '#runtime/consume/dead-letters.ts'
+import { listDeadLetters } from '#runtime/consume/dead-letters.ts'
 import { decodeMetadata } from '#runtime/consume/metadata.ts'
 import { createHarness, type Harness, testTopic } from '#test/support/consumer-harness.ts'
+import { readDeadLetter } from '#test/support/dead-letters.ts'
 import { eventually } from '#test/support/eventually.ts'
 
 /** `open` gives a log of its own to each test, which closes it. */

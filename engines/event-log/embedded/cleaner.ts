@@ -98,7 +98,8 @@ export async function compactTable(
   for (;;) {
     const state = firstRow<State>(read, table.id)
     if (!state || !alive(table) || table.next <= table.start) return
-    if (when === 'when worthwhile' && !mayBeWorthwhile(table, state, clock())) return
+    // Before the head is looked for: it is below the end.
+    if (when === 'when worthwhile' && !isWorthwhile(table.next, state, clock())) return
     const head = when === 'now' ? table.next - 1 : findHead(db, table, clock() - table.topic.segmentMs)
     if (when === 'when worthwhile' && !isWorthwhile(head, state, clock())) return
     const from = Math.max(state.compacted_to, table.start)
@@ -110,10 +111,8 @@ export async function compactTable(
 
 const enough = (state: State) => Math.max(dirtyRecordsMin, state.clean_rows / 2)
 const due = (state: State, now: number) => state.tombstone_due !== null && state.tombstone_due <= now
-const mayBeWorthwhile = (table: Table, state: State, now: number) =>
-  due(state, now) || table.next - state.compacted_to >= enough(state)
-const isWorthwhile = (head: number, state: State, now: number) =>
-  due(state, now) || head - state.compacted_to >= enough(state)
+const isWorthwhile = (end: number, state: State, now: number) =>
+  due(state, now) || end - state.compacted_to >= enough(state)
 
 /** First offset of the head. Times rise with offsets, so it is found by halving. */
 function findHead(db: DatabaseSync, table: Table, youngerThan: number): number {

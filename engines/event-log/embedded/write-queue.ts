@@ -4,7 +4,7 @@
  */
 
 import { budgets } from '#lib/budgets.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, overloaded } from '#lib/errors.ts'
 import { detach } from '#lib/giving-way.ts'
 import { logUnavailable, topicNotFound } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
@@ -75,9 +75,7 @@ export function createWaitingAppends() {
       const partitionFull =
         load.bytes + one.bytes > partitionBytesMax || load.records + one.records.length > partitionRecordsMax
       if ((partitionFull && load.appends > 0) || (totalBytes + one.bytes > totalBytesMax && totalBytes > 0)) {
-        throw new AppError('overloaded', 'Too much is waiting to be written; try again in a second.', {
-          retryAfter: 1,
-        })
+        throw overloaded('Too much is waiting to be written')
       }
       load.appends++
       load.bytes += one.bytes

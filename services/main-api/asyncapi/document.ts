@@ -2,9 +2,13 @@
 
 import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { topicSpecOf } from '#runtime/publish/topics.ts'
-import { commonHeaders, type HeaderName, recordHeaders } from '#topics/headers.ts'
-import type { TopicPromise } from '#topics/promises.ts'
-import { readingRules } from '#topics/rules.ts'
+import {
+  commonHeaders,
+  type HeaderName,
+  readingRules,
+  recordHeaders,
+  type TopicPromise,
+} from '#topics/promises.ts'
 import type { Topic } from '#topics/topic.ts'
 
 const kafkaBinding = { bindingVersion: '0.5.0' } as const

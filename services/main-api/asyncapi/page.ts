@@ -1,7 +1,7 @@
 /** The AsyncAPI document as one page for people: no script, nothing loaded. */
 
 import { createHash } from 'node:crypto'
-import { type RuleSection, readingRules } from '#topics/rules.ts'
+import { type RuleSection, readingRules } from '#topics/promises.ts'
 import type { AsyncApi, AvroRecord, Channel, Message } from './document.ts'
 
 const style = `

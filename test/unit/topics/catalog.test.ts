@@ -6,7 +6,7 @@ import { fenceHeader, fenceKey } from '#engines/event-log/kafka/partition-writer
 import { services } from '#services/index.ts'
 import { catalog, parsePointKey, topicByName, vectorsCommands } from '#topics/catalog.ts'
 import { deadLettersOf, epochOfLetter } from '#topics/dead-letters.ts'
-import { fence } from '#topics/rules.ts'
+import { fence } from '#topics/promises.ts'
 import { topicsPage } from '../../../scripts/docs-from-catalog.ts'
 
 const serviceNames = services.map((service) => service.name)

@@ -7,7 +7,7 @@ import { parseAvro, schemasDirectory } from '#runtime/publish/codec.ts'
 import { asyncApiOf } from '#services/main-api/asyncapi/document.ts'
 import { asyncApiPage, pageHeaders } from '#services/main-api/asyncapi/page.ts'
 import { catalog } from '#topics/catalog.ts'
-import { fence } from '#topics/rules.ts'
+import { fence } from '#topics/promises.ts'
 
 const document = asyncApiOf({
   topics: catalog,
