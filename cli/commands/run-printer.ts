@@ -1,8 +1,7 @@
 /** Writes what agents say to the terminal as it comes: one message after the other, pieces of it at once. */
 
 import type { FollowedItem } from '#operations/runs-follow.ts'
-import { isFault } from '#services/runs/state/said.ts'
-import type { RunEvent } from '#services/runs/state/types.ts'
+import { isFault, type RunEvent } from '#services/runs/state/types.ts'
 import { indented, line } from '../output.ts'
 
 interface RunPrinter {

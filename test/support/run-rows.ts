@@ -3,9 +3,8 @@
 import type { Relational } from '#engines/relational/port.ts'
 import { acceptRun, type NewRun, newRunId } from '#services/runs/state/accept.ts'
 import { claimRuns } from '#services/runs/state/claims.ts'
-import type { ClaimedRun } from '#services/runs/state/columns.ts'
 import { ensureNodes } from '#services/runs/state/node-rows.ts'
-import type { Run } from '#services/runs/state/types.ts'
+import type { ClaimedRun, Run } from '#services/runs/state/types.ts'
 
 export function newRun(given: Partial<NewRun> = {}): NewRun {
   const slug = given.slug ?? 'whale'

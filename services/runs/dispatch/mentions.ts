@@ -8,9 +8,14 @@ import { chooseMentions, type MentionTally, pairKey } from '../mentions/choose-m
 import { findMentions } from '../mentions/find-mentions.ts'
 import type { NodeSet } from '../nodes/types.ts'
 import { insertRun, type NewRun, runIdOf } from '../state/accept.ts'
-import type { ClaimedRun } from '../state/columns.ts'
-import { isFault, spokenText } from '../state/said.ts'
-import type { Content, RunEvent, SkipReason } from '../state/types.ts'
+import {
+  type ClaimedRun,
+  type Content,
+  isFault,
+  type RunEvent,
+  type SkipReason,
+  spokenText,
+} from '../state/types.ts'
 
 /** Runs whose own messages, and those of their agents, may call others; those of AXON about others do not. */
 const calling = new Set(['api', 'dispatch', 'mention'])

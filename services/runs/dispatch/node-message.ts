@@ -1,9 +1,7 @@
 /** What a node is given: the caller's message, or what the platform has to tell it. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import type { ClaimedRun } from '../state/columns.ts'
-import { spokenText } from '../state/said.ts'
-import type { Content, RunEvent } from '../state/types.ts'
+import { type ClaimedRun, type Content, type RunEvent, spokenText } from '../state/types.ts'
 
 const contextMessages = 20
 const contextMessageLengthMax = 4_000

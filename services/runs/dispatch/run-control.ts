@@ -2,7 +2,7 @@
 
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { isUnavailable } from '#lib/errors.ts'
-import type { ClaimedRun } from '../state/columns.ts'
+import type { ClaimedRun } from '../state/types.ts'
 import { RunStopped, type StopReason } from './parts.ts'
 
 export class RunControl {

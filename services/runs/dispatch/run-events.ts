@@ -4,8 +4,7 @@ import type { SqlTransaction } from '#engines/relational/port.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import { isRawJson } from '#stidx/exact-json.ts'
 import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'
-import { isFault, spokenText } from '../state/said.ts'
-import type { RunError, RunEvent } from '../state/types.ts'
+import { isFault, type RunError, type RunEvent, spokenText } from '../state/types.ts'
 import {
   type Joined,
   joinMessage,

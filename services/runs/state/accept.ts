@@ -8,9 +8,8 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { randomHex } from '#lib/ids.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
-import type { ClaimedRun } from './columns.ts'
 import { readRun } from './read.ts'
-import type { Content, Run, RunTrigger } from './types.ts'
+import type { ClaimedRun, Content, Run, RunTrigger } from './types.ts'
 import { type ClaimAtOnce, type TakeAtOnce, wakeDispatchers } from './wake.ts'
 
 /** Runs take seconds. */

@@ -1,7 +1,7 @@
 /** Which dispatcher runs a run: claiming, renewing and giving back, all by conditions on lease and epoch. */
 
 import { type SqlExecutor, sqlState } from '#engines/relational/port.ts'
-import { type ClaimedRun, claimedColumns } from './columns.ts'
+import { type ClaimedRun, claimedColumns } from './types.ts'
 
 interface ClaimRequest {
   slug: string
@@ -24,7 +24,7 @@ export async function claimRuns(executor: SqlExecutor, request: ClaimRequest): P
   try {
     const { rows } = await executor.query<ClaimedRun>(
       // Nothing may be joined: what the function has waited for is not there yet for the statement that calls it.
-      `select ${claimedColumns()} from platform.claim_runs($1, $2, $3, $4, $5) r order by r.id`,
+      `select ${claimedColumns} from platform.claim_runs($1, $2, $3, $4, $5) r order by r.id`,
       [request.slug, request.concurrency, request.max, request.holder, request.leaseMs],
     )
     return rows

@@ -4,8 +4,7 @@ import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { insertRun, runIdOf } from './accept.ts'
 import { endDispatch, readDispatch } from './dispatches.ts'
 import { axon } from './end.ts'
-import { spokenText } from './said.ts'
-import type { Content, DispatchStatus, Run, RunEvent } from './types.ts'
+import { type Content, type DispatchStatus, type Run, type RunEvent, spokenText } from './types.ts'
 
 interface Row {
   user_id: string

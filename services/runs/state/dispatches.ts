@@ -7,8 +7,15 @@ import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { insertRun, originOf, refusal } from './accept.ts'
 import { type CancelHeaders, cancelWithin } from './cancel.ts'
-import { runColumns, runsWithTrees } from './columns.ts'
-import type { Content, Dispatch, DispatchStatus, Run, RunStatus } from './types.ts'
+import {
+  type Content,
+  type Dispatch,
+  type DispatchStatus,
+  type Run,
+  type RunStatus,
+  runColumns,
+  runsWithTrees,
+} from './types.ts'
 import { cancelNotice, wakeDispatchers } from './wake.ts'
 
 const titleLengthMax = 120
@@ -121,7 +128,7 @@ export async function readDispatch(executor: SqlExecutor, goalId: number): Promi
   const row = rows[0]
   if (!row) return null
   const runs = await executor.query<Run>(
-    `select ${runColumns()} from ${runsWithTrees} join platform.dispatches d on d.goal_id = r.goal_id
+    `select ${runColumns} from ${runsWithTrees} join platform.dispatches d on d.goal_id = r.goal_id
      where r.goal_id = $1 and r.trigger = 'dispatch' order by array_position(d.run_ids, r.run_id)`,
     [goalId],
   )

@@ -4,12 +4,19 @@ import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { pieceBytesMax } from '#runtime/http/answers.ts'
 import { sizedPage } from '#runtime/http/paging.ts'
 import { parseExact } from '#stidx/exact-json.ts'
-import { runColumns, runsWithTrees } from './columns.ts'
-import { type Run, type RunEvent, type RunStatus, runStatuses, type StoredEvent } from './types.ts'
+import {
+  type Run,
+  type RunEvent,
+  type RunStatus,
+  runColumns,
+  runStatuses,
+  runsWithTrees,
+  type StoredEvent,
+} from './types.ts'
 
 export async function readRun(executor: SqlExecutor, runId: string): Promise<Run | null> {
   const { rows } = await executor.query<Run>(
-    `select ${runColumns()} from ${runsWithTrees} where r.run_id = $1`,
+    `select ${runColumns} from ${runsWithTrees} where r.run_id = $1`,
     [runId],
   )
   return rows[0] ?? null
@@ -73,7 +80,7 @@ async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & 
   where((p) => `r.request_id = ${p}`, query.requestId)
   where((p) => `r.id < ${p}`, query.before)
   const { rows } = await executor.query<Run & { id: number }>(
-    `select r.id, ${runColumns()} from ${runsWithTrees}
+    `select r.id, ${runColumns} from ${runsWithTrees}
      ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`} order by r.id desc limit $1`,
     params,
   )

@@ -2,9 +2,8 @@
 
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { turnsBack } from './claims.ts'
-import { type ClaimedRun, claimedColumns } from './columns.ts'
 import { axon, type EndedRun, endRuns } from './end.ts'
-import type { RunError } from './types.ts'
+import { type ClaimedRun, claimedColumns, type RunError } from './types.ts'
 
 const batchMax = 500
 /** Attempts that may be lost. */
@@ -116,7 +115,7 @@ export async function endUnstartedRuns(
 /** Runs of callers that no node took since before `since`, and whose messages have brought in nobody yet. */
 export async function unstartedRuns(executor: SqlExecutor, since: Date): Promise<ClaimedRun[]> {
   const { rows } = await executor.query<ClaimedRun>(
-    `select ${claimedColumns()} from platform.runs r
+    `select ${claimedColumns} from platform.runs r
      where r.status = 'queued' and r.trigger = 'api' and r.joined = '[]' and r.skipped = '[]'
        and r.head_at < $1::timestamptz
      order by r.id limit ${batchMax}`,

@@ -1,4 +1,4 @@
-/** What a run, its events and a dispatch are, as every room of this area sees them. */
+/** What a run, its events and a dispatch are, as every room of this area sees them, and how rows of runs are read. */
 
 import type { Content, Part, RunEvent } from '#client/run-types.ts'
 import type { ErrorCode } from '#lib/errors.ts'
@@ -84,4 +84,70 @@ export interface Dispatch {
   endedAt: Date | null
   /** Runs of the dispatch in the order of the nodes file; mentions and the synthesis are not among them. */
   runs: Run[]
+}
+
+const runFields = listed(
+  `run_id slug agent user_id user_uid session_id status trigger parent_run_id root_run_id goal_id depth attempt error joined skipped
+   summary caller_uid request_id cancel_requested_at created_at started_at ended_at`,
+)
+const claimedFields = listed(
+  'epoch message message_author streaming state_delta custom_metadata traceparent deadline',
+)
+
+/** A run that this dispatcher runs, with what its node is given. */
+export interface ClaimedRun extends Run {
+  epoch: number
+  /** Null for a report: its text is made from the report's row. */
+  message: Content | null
+  messageAuthor: string | null
+  streaming: boolean
+  stateDelta: Record<string, unknown> | null
+  customMetadata: Record<string, unknown> | null
+  traceparent: string | null
+  deadline: Date | null
+  /** Since its first start. */
+  elapsedMs: number
+  /** Until its deadline. */
+  leftMs: number | null
+}
+
+/** Columns of `r`, a row of platform.runs, and of `t`, its row of platform.run_trees. */
+export const runColumns = `${runFields}, t.last_event_id as "lastEventId"`
+export const runsWithTrees = 'platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id'
+
+const msOf = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`
+/** Columns of `r` alone: `lastEventId` is 0. */
+export const claimedColumns = `${runFields}, 0 as "lastEventId", ${claimedFields},
+  ${msOf('clock_timestamp() - r.started_at')} as "elapsedMs", ${msOf('r.deadline - clock_timestamp()')} as "leftMs"`
+
+/** Columns of `r` under their names in `Run`: `run_id` as `runId`. */
+function listed(columns: string): string {
+  const camel = (column: string) => column.replace(/_[a-z]/g, (part) => part.charAt(1).toUpperCase())
+  const list = columns.split(/\s+/)
+  return list.map((column) => `r.${column} as "${camel(column)}"`).join(', ')
+}
+
+const normalEnds: ReadonlySet<string> = new Set([
+  'STOP',
+  'END_TURN',
+  'STOP_SEQUENCE',
+  'TOOL_CALLS',
+  'TOOL_USE',
+])
+/** The model had more to say: what it said is an answer. */
+const cutEnds: ReadonlySet<string> = new Set(['MAX_TOKENS', 'LENGTH'])
+
+/** Whether the event says that the agent failed. `hasSpoken`: there is text of it, in this event or before. */
+export function isFault({ errorCode }: Pick<RunEvent, 'errorCode'>, hasSpoken: boolean): boolean {
+  if (!errorCode) return false
+  const reason = errorCode.toUpperCase()
+  return !(normalEnds.has(reason) || (cutEnds.has(reason) && hasSpoken))
+}
+
+/** The text parts, without an agent's thoughts, calls of tools and their results. */
+export function spokenText({ parts }: Content): string {
+  return parts
+    .filter(({ text, thought }) => typeof text === 'string' && thought !== true)
+    .map(({ text }) => text)
+    .join('\n\n')
 }

@@ -6,7 +6,7 @@
 
 import type { Relational } from '#engines/relational/port.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
-import type { ClaimedRun } from './columns.ts'
+import type { ClaimedRun } from './types.ts'
 
 /** Its payload is the slug of the node for which a run waits, or `cancelNotice`. */
 export const runsChannel = 'flotilla_runs'

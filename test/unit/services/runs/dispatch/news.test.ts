@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { OutgoingMessage } from '#runtime/publish/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { createRunNews } from '#services/runs/dispatch/news.ts'
-import type { ClaimedRun } from '#services/runs/state/columns.ts'
+import type { ClaimedRun } from '#services/runs/state/types.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { silentLog } from '../../../../support/relational.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { chooseMentions, type MentionsAsked, pairKey } from '#services/runs/mentions/choose-mentions.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
-import { spokenText } from '#services/runs/state/said.ts'
+import { spokenText } from '#services/runs/state/types.ts'
 
 const names = ['WHALE', 'PULSE', 'CIPHER', 'ATLAS', 'NEXUS', 'AXON', 'EXTRA']
 const nodes = nodeSet(names)
