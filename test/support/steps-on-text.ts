@@ -22,18 +22,28 @@ const costs: Record<string, (text: string, given: unknown[], result: unknown) =>
  */
 export function stepsOnText(work: () => unknown, most = Number.POSITIVE_INFINITY): number {
   let steps = 0
+  /** `lastIndex` of a regular expression before the call. */
+  let from = 0
   const restore = [
     ...Object.keys(costs).map((name) =>
       replaced(String.prototype, name, (text, given, result) => costs[name]!(String(text), given, result)),
     ),
     ...wholeTextMethods.map((name) => replaced(String.prototype, name, (text) => String(text).length)),
-    ...['exec', 'test'].map((name) => replaced(RegExp.prototype, name, (_, [text]) => String(text).length)),
+    ...['exec', 'test'].map((name) => replaced(RegExp.prototype, name, stepsOfPattern)),
   ]
   try {
     work()
     return steps
   } finally {
     for (const one of restore) one()
+  }
+
+  /** A pattern with a place of its own looks from there to the end of what it finds; if it is sticky, no further than it fits. */
+  function stepsOfPattern(pattern: unknown, [text]: unknown[], result: unknown): number {
+    const { sticky, global, lastIndex } = pattern as RegExp
+    const isFound = result !== null && result !== false
+    if (isFound && (sticky || global)) return lastIndex - from + 1
+    return sticky ? 1 : String(text).length - from
   }
 
   function replaced(
@@ -44,6 +54,7 @@ export function stepsOnText(work: () => unknown, most = Number.POSITIVE_INFINITY
     const own = Object.getOwnPropertyDescriptor(prototype, name)!
     const method = own.value as Method
     const counting: Method = function (...given) {
+      from = (this as RegExp).lastIndex
       const result = Reflect.apply(method, this, given)
       steps += cost(this, given, result)
       if (steps > most) throw new Error(`more than ${most} steps`)

@@ -1,12 +1,10 @@
 /**
  * Lets the agents join that a message of a run names: a run for each, under the lock of the tree. Each message is scanned once,
- * where it was written.
+ * where it was written. Says of those who do not join why.
  */
 
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
-import { chooseMentions, type MentionTally, pairKey } from '../mentions/choose-mentions.ts'
-import { findMentions } from '../mentions/find-mentions.ts'
-import type { NodeSet } from '../nodes/types.ts'
+import type { NodeSet, RunNode } from '../nodes/types.ts'
 import { insertRun, type NewRun, runIdOf } from '../state/accept.ts'
 import {
   type ClaimedRun,
@@ -16,6 +14,7 @@ import {
   type SkipReason,
   spokenText,
 } from '../state/types.ts'
+import { findMentions, type Mention } from './find-mentions.ts'
 
 /** Runs whose own messages, and those of their agents, may call others; those of AXON about others do not. */
 const calling = new Set(['api', 'dispatch', 'mention'])
@@ -46,8 +45,7 @@ function naming(
   nodes: NodeSet,
 ): NamingText | null {
   const text = spokenText(content)
-  const names = nodes.nodes.map(({ codename }) => codename)
-  return findMentions(text, names).length > 0 ? { text, ...of } : null
+  return findMentions(text, codenamesOf(nodes)).length > 0 ? { text, ...of } : null
 }
 
 export interface Joined {
@@ -85,7 +83,7 @@ export async function joinNamed(
     [run.rootRunId],
   )
   const { mentions, pairs } = tree.rows[0]!
-  const { join, skipped } = chosenOf(run, named, nodes, { runs: mentions + 1, pairs })
+  const { join, skipped } = chooseMentions(run, named, nodes, { runs: mentions + 1, pairs })
   const result: Joined = { joined: [], skipped }
   for (const { slug, codename } of join) {
     const runId = runIdOf('mention', run.rootRunId, named.origin, codename)
@@ -102,18 +100,78 @@ export async function joinNamed(
   return result
 }
 
-function chosenOf(run: ClaimedRun, { text, isUser }: NamingText, nodes: NodeSet, tally: MentionTally) {
-  const caller = run.messageAuthor && run.messageAuthor !== 'user' ? { caller: run.messageAuthor } : {}
-  return chooseMentions({
-    text,
-    speaker: run.agent,
-    ...(isUser ? { addressee: run.agent } : caller),
-    isUser,
-    depth: run.depth,
-    nodes,
-    tally,
-    alreadyNamed: new Set(run.joined.map(({ agent }) => agent)),
-  })
+/** All for one root message: what a user or a program wrote. */
+const mentionLimits = {
+  /** The root run has depth 0. */
+  depthMax: 3,
+  /** Agents that one message may bring in. */
+  fanOutMax: 4,
+  /** Runs, the root run among them. */
+  runsMax: 12,
+  /** Runs that one agent may start at one other. */
+  pairMax: 2,
+} as const
+
+/** Names that nobody has, reported of one message. */
+const unknownMax = 8
+
+/** What the root message has started so far. */
+interface MentionTally {
+  /** Runs of the tree, the root run among them. */
+  runs: number
+  /** By `pairKey`. */
+  pairs: Readonly<Record<string, number>>
+}
+
+/** The run to which the message belongs. */
+type Speaking = Pick<ClaimedRun, 'agent' | 'messageAuthor' | 'depth' | 'joined'>
+
+export function chooseMentions(
+  run: Speaking,
+  { text, isUser }: Omit<NamingText, 'origin'>,
+  nodes: NodeSet,
+  tally: MentionTally,
+) {
+  const join: RunNode[] = []
+  const skipped: Joined['skipped'] = []
+  const seen = new Set<string>()
+  let unknown = 0
+  for (const mention of findMentions(text, codenamesOf(nodes))) {
+    const node = nodes.byCodename(mention.name)
+    const name = node?.codename ?? mention.name
+    if (seen.has(name) || (node && isTalk(run, isUser, mention))) continue
+    seen.add(name)
+    if (!node) {
+      if (unknown++ < unknownMax) skipped.push({ agent: name, reason: 'unknown' })
+      continue
+    }
+    const ofPair = isUser ? 0 : (tally.pairs[pairKey(run.agent, name)] ?? 0)
+    const reason = limitMet(run.depth, ofPair, join.length, tally.runs)
+    if (reason) skipped.push({ agent: name, reason })
+    else join.push(node)
+  }
+  return { join, skipped }
+}
+
+export function pairKey(speaker: string, named: string): string {
+  return `${speaker}>${named}`
+}
+
+function codenamesOf({ nodes }: NodeSet): string[] {
+  return nodes.map(({ codename }) => codename)
+}
+
+/** Whether a name calls nobody here: bare names of the caller, and of those that the run has called, are talk about them. */
+function isTalk({ agent, messageAuthor, joined }: Speaking, isUser: boolean, { name, at }: Mention): boolean {
+  if (name === agent) return true
+  return !isUser && !at && (name === messageAuthor || joined.some((one) => one.agent === name))
+}
+
+function limitMet(depth: number, ofPair: number, joined: number, runs: number): SkipReason | null {
+  if (depth >= mentionLimits.depthMax) return 'depth'
+  if (ofPair >= mentionLimits.pairMax) return 'pair'
+  if (joined >= mentionLimits.fanOutMax) return 'fan_out'
+  return runs + joined >= mentionLimits.runsMax ? 'budget' : null
 }
 
 function childOf(

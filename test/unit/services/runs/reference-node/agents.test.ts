@@ -1,7 +1,7 @@
 /** What the reference agents say: what they found and where, conclusions of reports, and no name that would call anybody. */
 
 import { expect, test } from 'vitest'
-import { findMentions } from '#services/runs/mentions/find-mentions.ts'
+import { findMentions } from '#services/runs/dispatch/find-mentions.ts'
 import type { Memory } from '#services/runs/reference-node/memory.ts'
 import type { ChatMessage } from '#services/runs/reference-node/model.ts'
 import { createOrchestrator } from '#services/runs/reference-node/orchestrator.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { chooseMentions, type MentionsAsked, pairKey } from '#services/runs/mentions/choose-mentions.ts'
+import { chooseMentions, pairKey } from '#services/runs/dispatch/mentions.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
 import { spokenText } from '#services/runs/state/types.ts'
 
@@ -20,17 +20,26 @@ function nodeSet(codenames: string[]): NodeSet {
   }
 }
 
+interface Asked {
+  agent: string
+  isUser: boolean
+  messageAuthor: string
+  depth: number
+  named: string[]
+  tally: { runs: number; pairs: Record<string, number> }
+}
+
 /** Agents that join, and skipped ones as `NAME reason`. */
-function choose(text: string, asked: Partial<MentionsAsked> = {}): { join: string[]; skipped: string[] } {
-  const { join, skipped } = chooseMentions({
-    text,
-    speaker: 'WHALE',
-    isUser: false,
-    depth: 0,
+function choose(text: string, asked: Partial<Asked> = {}): { join: string[]; skipped: string[] } {
+  const { agent = 'WHALE', isUser = false, messageAuthor = null, depth = 0, named = [] } = asked
+  const joined = named.map((one) => ({ agent: one, runId: '' }))
+  const run = { agent, messageAuthor, depth, joined }
+  const { join, skipped } = chooseMentions(
+    run,
+    { text, isUser },
     nodes,
-    tally: { runs: 1, pairs: {} },
-    ...asked,
-  })
+    asked.tally ?? { runs: 1, pairs: {} },
+  )
   return {
     join: join.map(({ codename }) => codename),
     skipped: skipped.map(({ agent, reason }) => `${agent} ${reason}`),
@@ -44,21 +53,23 @@ describe('chooseMentions', () => {
 
   it('ignores the speaker itself and the agent that a user wrote to', () => {
     expect(choose('I am WHALE, @whale')).toEqual({ join: [], skipped: [] })
-    expect(choose('@WHALE ask PULSE', { isUser: true, speaker: '', addressee: 'WHALE' })).toEqual({
+    expect(choose('@WHALE ask PULSE', { isUser: true })).toEqual({
       join: ['PULSE'],
       skipped: [],
     })
   })
 
   it('calls the caller back only with @', () => {
-    expect(choose('Thanks PULSE', { caller: 'PULSE', depth: 1 })).toEqual({ join: [], skipped: [] })
-    expect(choose('Thanks PULSE. @PULSE, one more', { caller: 'PULSE', depth: 1 }).join).toEqual(['PULSE'])
+    expect(choose('Thanks PULSE', { messageAuthor: 'PULSE', depth: 1 })).toEqual({ join: [], skipped: [] })
+    expect(choose('Thanks PULSE. @PULSE, one more', { messageAuthor: 'PULSE', depth: 1 }).join).toEqual([
+      'PULSE',
+    ])
   })
 
   it('takes a bare name for talk once the run has called it', () => {
-    const alreadyNamed = new Set(['PULSE'])
-    expect(choose('PULSE will answer', { alreadyNamed }).join).toEqual([])
-    expect(choose('@PULSE?', { alreadyNamed }).join).toEqual(['PULSE'])
+    const named = ['PULSE']
+    expect(choose('PULSE will answer', { named }).join).toEqual([])
+    expect(choose('@PULSE?', { named }).join).toEqual(['PULSE'])
   })
 
   it('reports an unknown name only with @, and no more than eight', () => {
@@ -97,11 +108,11 @@ describe('chooseMentions', () => {
 
   it('ends two agents that always name each other', () => {
     const pairs: Record<string, number> = {}
-    let [speaker, other, depth, runs] = ['NEXUS', 'ATLAS', 0, 1]
-    for (; choose(`@${other}`, { speaker, depth, tally: { runs, pairs } }).join.length > 0; depth++) {
-      const key = pairKey(speaker, other)
+    let [agent, other, depth, runs] = ['NEXUS', 'ATLAS', 0, 1]
+    for (; choose(`@${other}`, { agent, depth, tally: { runs, pairs } }).join.length > 0; depth++) {
+      const key = pairKey(agent, other)
       pairs[key] = (pairs[key] ?? 0) + 1
-      ;[speaker, other] = [other, speaker]
+      ;[agent, other] = [other, agent]
       runs += 1
     }
     expect(runs).toBe(4)

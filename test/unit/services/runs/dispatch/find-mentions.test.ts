@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findMentions } from '#services/runs/mentions/find-mentions.ts'
+import { findMentions } from '#services/runs/dispatch/find-mentions.ts'
 import { stepsOnText } from '#test/support/steps-on-text.ts'
 
 const names = ['WHALE', 'PULSE', 'CIPHER', 'ATLAS', 'NEXUS', 'AXON']
