@@ -7,7 +7,7 @@ import { parse, stringify } from 'yaml'
 import { deleteAgent, listAgents } from '#services/access/agents/agents.ts'
 import { probeNode } from '#services/runs/nodes/adk/probe.ts'
 import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
-import { keepNodesFile } from '#services/runs/reference-node/first-start.ts'
+import { keepNodesFile } from '#services/runs/reference-node/service.ts'
 import { freePort } from '../../scripts/servers/children.ts'
 import { eventually } from '../support/eventually.ts'
 import { runFlotilla, spawnFlotilla } from '../support/flotilla-process.ts'
@@ -91,7 +91,7 @@ test('a deleted agent is not made again, one that was there before keeps its key
   expect(kept().provisioned).toHaveLength(6)
   const nodes = nodesOf(own)
   await deleteAgent(engines.relational, 'atlas')
-  const { provisionOnce } = await import('#services/runs/reference-node/first-start.ts')
+  const { provisionOnce } = await import('#services/runs/reference-node/service.ts')
   const parts = { relational: engines.relational, home, log }
   await provisionOnce(parts, kept().provisioned)
   const ids = async () => (await listAgents(engines.relational)).map(({ agent_id }) => agent_id)

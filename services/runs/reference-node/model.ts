@@ -61,15 +61,20 @@ export function modelOf(settings: Static<typeof modelSettings>): Compose | undef
   }
 }
 
+export interface ComposeParts {
+  compose: Compose | undefined
+  /** What an answer goes without. */
+  onMissing(what: string, error: unknown): void
+}
+
 /** What the model says, as quoted lines; null without a model, and where it does not answer. Throws when the signal aborts. */
 export async function composedBy(
-  { compose, onMissing }: { compose: Compose | undefined; onMissing(what: string, error: unknown): void },
-  messages: { system: string; user: string },
+  { compose, onMissing }: ComposeParts,
+  { system, user }: { system: string; user: string },
   signal: AbortSignal,
 ): Promise<string | null> {
   if (!compose) return null
   try {
-    const { system, user } = messages
     const text = await compose(
       [
         { role: 'system', content: system },

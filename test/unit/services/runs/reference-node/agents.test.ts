@@ -2,15 +2,13 @@
 
 import { expect, test } from 'vitest'
 import { findMentions } from '#services/runs/dispatch/find-mentions.ts'
+import { createOrchestrator, createSearchingAgent } from '#services/runs/reference-node/agents.ts'
 import type { Memory } from '#services/runs/reference-node/memory.ts'
 import type { ChatMessage } from '#services/runs/reference-node/model.ts'
-import { createOrchestrator } from '#services/runs/reference-node/orchestrator.ts'
 import { type Message, type NodeAgent, referenceAgents } from '#services/runs/reference-node/roster.ts'
-import { createSearchingAgent } from '#services/runs/reference-node/searching-agent.ts'
 
 const codenames = referenceAgents.map(({ codename }) => codename)
 const atlas = referenceAgents.find(({ slug }) => slug === 'atlas')!
-const axon = referenceAgents.find(({ slug }) => slug === 'axon')!
 
 interface Point {
   id: string
@@ -154,8 +152,7 @@ const question = (answers: string[]) =>
 
 function orchestrator(compose?: () => Promise<string>) {
   const { memory, notes } = memoryOf(points)
-  const plain = searching(memory).agent
-  return { notes, agent: createOrchestrator({ agent: axon, searching: plain, compose, onMissing() {} }) }
+  return { notes, agent: createOrchestrator(searching(memory).agent, { compose, onMissing() {} }) }
 }
 
 test('a report is taken in one short sentence, without a search or a note', async () => {
