@@ -9,7 +9,7 @@ import { AppError } from '#lib/errors.ts'
 import { randomHex } from '#lib/ids.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { readRun } from './read.ts'
-import type { ClaimedRun, Content, Run, RunTrigger } from './types.ts'
+import type { ClaimedRun, Run, RunTrigger } from './types.ts'
 import { type ClaimAtOnce, type TakeAtOnce, wakeDispatchers } from './wake.ts'
 
 /** Runs take seconds. */
@@ -21,26 +21,33 @@ const laneMax = 200
 /** Runs of one caller that wait at one node, in all its lanes. */
 const callerWaitingMax = 100
 
-export interface NewRun {
-  runId: string
-  slug: string
-  agent: string
-  userId: string
-  sessionId: string
-  trigger: RunTrigger
-  callerUid: string
-  requestId: string | null
-  traceparent?: string | null
-  message: Content | null
-  messageAuthor?: string
-  streaming: boolean
-  stateDelta?: Record<string, unknown>
-  customMetadata?: Record<string, unknown>
-  parentRunId?: string | null
-  rootRunId?: string
-  goalId?: number | null
-  depth?: number
-  deadline?: Date | null
+type Given =
+  | 'runId'
+  | 'slug'
+  | 'agent'
+  | 'userId'
+  | 'sessionId'
+  | 'trigger'
+  | 'callerUid'
+  | 'requestId'
+  | 'message'
+  | 'streaming'
+
+/** What a run may do without, and what it has then. */
+const absent = {
+  traceparent: null,
+  messageAuthor: null,
+  stateDelta: null,
+  customMetadata: null,
+  parentRunId: null,
+  goalId: null,
+  depth: 0,
+  deadline: null,
+} as const satisfies Partial<ClaimedRun>
+
+export interface NewRun
+  extends Pick<ClaimedRun, Given>,
+    Partial<Pick<ClaimedRun, keyof typeof absent | 'rootRunId'>> {
   /** What happens when a run of the lane is queued or running. Default enqueue. */
   onBusy?: 'enqueue' | 'reject'
 }
@@ -132,7 +139,17 @@ export async function insertRun(
   run: NewRun,
   { notify = false, claim }: { notify?: boolean; claim?: ClaimAtOnce } = {},
 ): Promise<Inserted> {
-  const rootRunId = run.rootRunId ?? run.runId
+  const {
+    onBusy,
+    message,
+    streaming,
+    traceparent,
+    messageAuthor,
+    stateDelta,
+    customMetadata,
+    deadline,
+    ...own
+  } = { rootRunId: run.runId, ...absent, ...run }
   const { rows } = await executor.query<{
     made: string | null
     refused: Refused | null
@@ -141,26 +158,26 @@ export async function insertRun(
     claimed: boolean
     uid: string | null
   }>(statement, [
-    run.runId,
-    run.slug,
-    run.agent,
-    run.userId,
-    run.sessionId,
-    run.trigger,
-    run.callerUid,
-    run.requestId,
-    run.traceparent ?? null,
-    json(run.message),
-    run.messageAuthor ?? null,
-    run.streaming,
-    json(run.stateDelta),
-    json(run.customMetadata),
-    run.parentRunId ?? null,
-    rootRunId,
-    run.goalId ?? null,
-    run.depth ?? 0,
-    run.deadline ?? null,
-    run.onBusy === 'reject',
+    own.runId,
+    own.slug,
+    own.agent,
+    own.userId,
+    own.sessionId,
+    own.trigger,
+    own.callerUid,
+    own.requestId,
+    traceparent,
+    json(message),
+    messageAuthor,
+    streaming,
+    json(stateDelta),
+    json(customMetadata),
+    own.parentRunId,
+    own.rootRunId,
+    own.goalId,
+    own.depth,
+    deadline,
+    onBusy === 'reject',
     run.trigger === 'api' || run.trigger === 'dispatch',
     JSON.stringify({ [headerNames.agent]: run.agent, ...originOf(run) }),
     notify,
@@ -169,10 +186,38 @@ export async function insertRun(
     claim?.concurrency ?? null,
     ofPlatform.has(run.trigger) ? null : callerWaitingMax,
   ])
-  const { made, refused, active, accepted_at: createdAt, claimed, uid } = rows[0]!
+  const { made, refused, active, accepted_at: createdAt, claimed, uid: userUid } = rows[0]!
   if (made === null) return { run: null, refused, active }
-  const accepted = acceptedRun(run, { rootRunId, createdAt, userUid: uid })
-  return { run: accepted, ...(claimed ? { claimed: claimedAtOnce(run, accepted) } : {}) }
+  const accepted = { ...own, ...queued(), createdAt, userUid }
+  if (!claimed) return { run: accepted }
+  // As `claimRuns` would read it now. The dispatcher notes in it who joins.
+  const given = { message, streaming, traceparent, messageAuthor, stateDelta, customMetadata, deadline }
+  const leftMs = deadline && deadline.getTime() - createdAt.getTime()
+  const running = {
+    status: 'running',
+    attempt: 1,
+    startedAt: createdAt,
+    epoch: 1,
+    elapsedMs: 0,
+    leftMs,
+  } as const
+  return { run: accepted, claimed: { ...accepted, ...queued(), ...given, ...running } }
+}
+
+/** What runs have in common that wait for their first start. */
+function queued() {
+  return {
+    status: 'queued' as const,
+    attempt: 0,
+    error: null,
+    joined: [],
+    skipped: [],
+    summary: null,
+    cancelRequestedAt: null,
+    startedAt: null,
+    endedAt: null,
+    lastEventId: 0,
+  }
 }
 
 /** Made for callers by the platform, a few for each of their own runs. */
@@ -181,63 +226,6 @@ const ofPlatform: ReadonlySet<RunTrigger> = new Set(['synthesis', 'report'])
 const statement = `select made, refused, active, accepted_at, claimed, uid
   from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
     $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26, $27)`
-
-/** As `claimRuns` would read it now. */
-function claimedAtOnce(given: NewRun, accepted: Run): ClaimedRun {
-  return {
-    ...accepted,
-    status: 'running',
-    attempt: 1,
-    startedAt: accepted.createdAt,
-    epoch: 1,
-    message: given.message,
-    messageAuthor: given.messageAuthor ?? null,
-    streaming: given.streaming,
-    stateDelta: given.stateDelta ?? null,
-    customMetadata: given.customMetadata ?? null,
-    traceparent: given.traceparent ?? null,
-    deadline: given.deadline ?? null,
-    elapsedMs: 0,
-    leftMs: given.deadline ? given.deadline.getTime() - accepted.createdAt.getTime() : null,
-    // The dispatcher notes there who joins.
-    joined: [],
-    skipped: [],
-  }
-}
-
-/** As it was accepted: queued. */
-function acceptedRun(
-  run: NewRun,
-  { rootRunId, createdAt, userUid }: Pick<Run, 'rootRunId' | 'createdAt' | 'userUid'>,
-): Run {
-  const { runId, slug, agent, userId, sessionId, trigger, callerUid, requestId } = run
-  return {
-    runId,
-    slug,
-    agent,
-    userId,
-    userUid,
-    sessionId,
-    status: 'queued',
-    trigger,
-    parentRunId: run.parentRunId ?? null,
-    rootRunId,
-    goalId: run.goalId ?? null,
-    depth: run.depth ?? 0,
-    attempt: 0,
-    error: null,
-    joined: [],
-    skipped: [],
-    summary: null,
-    callerUid,
-    requestId,
-    cancelRequestedAt: null,
-    createdAt,
-    startedAt: null,
-    endedAt: null,
-    lastEventId: 0,
-  }
-}
 
 /** The headers of records that follow from a request. */
 export function originOf({
