@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { deleteAgent, listAgents } from '#services/access/agents/agents.ts'
-import { probeNode } from '#services/runs/nodes/adk/probe.ts'
+import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
 import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
 import { keepNodesFile } from '#services/runs/reference-node/service.ts'
 import { freePort } from '../../scripts/servers/children.ts'
@@ -61,7 +61,7 @@ test('six agents answer at one port from what the fleet knows, and note that the
   expect(loaded(own).map(({ codename }) => codename)).toEqual(
     Object.keys(nodes).map((slug) => slug.toUpperCase()),
   )
-  for (const node of loaded(own)) await probeNode(node, AbortSignal.timeout(5_000))
+  for (const node of loaded(own)) await createNodeCalls().probeNode(node, AbortSignal.timeout(5_000))
   const agents = await listAgents(own.platform.engines.relational)
   expect(agents.map(({ agent_id, access }) => `${agent_id} ${access}`)).toEqual(
     ['atlas', 'axon', 'cipher', 'nexus', 'pulse', 'whale'].map((id) => `${id} member`),

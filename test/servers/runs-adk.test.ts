@@ -1,15 +1,14 @@
 /** The client of nodes against the real api_server of Google ADK, with agents that follow a script. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createCallNode } from '#services/runs/nodes/adk/call.ts'
-import { probeNode } from '#services/runs/nodes/adk/probe.ts'
+import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
 import { type NodeCall, NodeFault, type RunNode } from '#services/runs/nodes/types.ts'
 import type { RunEvent } from '#services/runs/state/types.ts'
 import { type AdkServer, openAdkServer } from '../../scripts/servers/adk.ts'
 import { eventually } from '../support/eventually.ts'
 
 let adk: AdkServer
-const callNode = createCallNode()
+const { callNode, probeNode } = createNodeCalls()
 
 beforeAll(async () => {
   adk = await openAdkServer()

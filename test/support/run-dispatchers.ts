@@ -6,10 +6,7 @@ import type { RunEventRecord } from '#schemas/types.ts'
 import { type Dispatcher, startDispatcher } from '#services/runs/dispatch/dispatcher.ts'
 import { createRunNews } from '#services/runs/dispatch/news.ts'
 import type { RunTimes } from '#services/runs/dispatch/parts.ts'
-import { createCallNode } from '#services/runs/nodes/adk/call.ts'
-import { createConnections } from '#services/runs/nodes/adk/connections.ts'
-import { createProbeNode } from '#services/runs/nodes/adk/probe.ts'
-import { createNodeSessions } from '#services/runs/nodes/adk/sessions.ts'
+import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
 import type { NodeSet } from '#services/runs/nodes/types.ts'
 import { acceptRun, type NewRun } from '#services/runs/state/accept.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
@@ -86,17 +83,13 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     logIsAway: false,
     databaseFault: () => undefined,
     start({ holder, times, nodes, drainMs = 0 } = {}) {
-      const send = createConnections()
-      const sessions = createNodeSessions(send)
       const set = nodes ?? nodesAt(node.url)
       const dispatcher = startDispatcher({
         relational: faulty,
         log: silentLog,
         holder: holder ?? `d${dispatchers.length}`,
         nodes: () => set,
-        callNode: createCallNode(send, sessions),
-        prepareSession: sessions.prepare,
-        probeNode: createProbeNode(),
+        ...createNodeCalls(),
         news: createRunNews(publisher as never, silentLog),
         ringOutbox: () => {},
         times: { ...shortTimes, ...times },

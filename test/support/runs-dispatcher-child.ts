@@ -7,8 +7,7 @@ import { hearNotices } from '#runtime/notices.ts'
 import { startDispatcher } from '#services/runs/dispatch/dispatcher.ts'
 import { createRunNews } from '#services/runs/dispatch/news.ts'
 import type { RunTimes } from '#services/runs/dispatch/parts.ts'
-import { callNode, prepareSession } from '#services/runs/nodes/adk/call.ts'
-import { probeNode } from '#services/runs/nodes/adk/probe.ts'
+import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
 import { nodesAt, shortTimes } from './run-nodes.ts'
 
 export interface ChildGiven {
@@ -36,9 +35,7 @@ async function work(given: ChildGiven): Promise<void> {
     log: silentLog,
     holder: given.holder,
     nodes: () => nodes,
-    callNode,
-    prepareSession,
-    probeNode,
+    ...createNodeCalls(),
     news: createRunNews(publisher as never, silentLog),
     ringOutbox: () => {},
     times: { ...shortTimes, ...given.times },

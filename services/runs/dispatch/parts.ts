@@ -3,23 +3,19 @@
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
 import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
-import type { CallNode, NodeSession, NodeSet, RunNode } from '../nodes/types.ts'
+import type { NodeCalls, NodeSet } from '../nodes/types.ts'
 import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
 import type { RunNews } from './news.ts'
 import type { Report } from './node-message.ts'
 import type { Together } from './together.ts'
 
-export interface DispatcherParts {
+export interface DispatcherParts extends NodeCalls {
   relational: Relational
   log: Logger
   /** Name of this process in the rows. */
   holder: string
   nodes(): NodeSet
-  callNode: CallNode
-  /** Begins to make the session of a run at its node, which `callNode` then waits for. */
-  prepareSession(of: NodeSession): void
-  probeNode(node: RunNode, signal: AbortSignal): Promise<void>
   news: RunNews
   /** Records were written that the outbox-publisher is to publish. */
   ringOutbox(): void

@@ -50,24 +50,20 @@ export const runDispatcher = defineWorker({
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
   const { env, log, engines, publisher, metrics, instanceId, tracing, config: settings } = context
-  const [{ startDispatcher }, { callNode, prepareSession, tracedCallNode }, { probeNode }] =
-    await Promise.all([
-      import('./dispatcher.ts'),
-      import('../nodes/adk/call.ts'),
-      import('../nodes/adk/probe.ts'),
-    ])
+  const [{ startDispatcher }, { createNodeCalls }] = await Promise.all([
+    import('./dispatcher.ts'),
+    import('../nodes/adk/call.ts'),
+  ])
   const watched = watchNodes({ env, log })
   const { relational } = engines
   const local = context.shared(createLocalRuns)
   const bell = createOutboxBell({ relational, log, pauseMs: outboxPauseMs })
   const dispatcher = startDispatcher({
+    ...createNodeCalls(tracing),
     relational,
     log,
     holder: instanceId,
     nodes: () => watched.current(),
-    callNode: tracedCallNode(callNode, tracing),
-    prepareSession,
-    probeNode,
     news: createRunNews(publisher, log, local.readers),
     ringOutbox: bell.ring,
     times: relational.driver === 'embedded' ? embeddedTimes : runTimes,

@@ -40,8 +40,6 @@ export interface NodeCall {
   streaming: boolean
   stateDelta?: Record<string, unknown>
   customMetadata?: Record<string, unknown>
-  /** W3C trace context for the node. */
-  traceparent?: string | undefined
   /** Aborting closes the connection, which is how an ADK node is canceled. */
   signal: AbortSignal
 }
@@ -49,11 +47,21 @@ export interface NodeCall {
 /** A session at a node. */
 export type NodeSession = Pick<NodeCall, 'node' | 'userId' | 'sessionId'>
 
-/**
- * Events of one run at a node, in order, as clients see them (see RunEvent). Iterating throws a NodeFault, or the
- * signal's reason. An error event of the agent is yielded like any other; the caller decides that the run failed.
- */
-export type CallNode = (call: NodeCall) => AsyncIterable<RunEvent>
+/** How the dispatcher talks to nodes. */
+export interface NodeCalls {
+  /**
+   * Events of one run at a node, in order, as clients see them (see RunEvent). Iterating throws a NodeFault, or the
+   * signal's reason. An error event of the agent is yielded like any other; the caller decides that the run failed.
+   */
+  callNode(call: NodeCall): AsyncIterable<RunEvent>
+  /** Begins to make the session of a run at its node, which `callNode` then waits for. */
+  prepareSession(of: NodeSession): void
+  /**
+   * Resolves within two seconds when the node serves its app; else throws NodeFault `unavailable`, or the signal's reason.
+   * Nodes of one server that are asked at the same time share its answer, and the signal of the first.
+   */
+  probeNode(node: RunNode, signal: AbortSignal): Promise<void>
+}
 
 /**
  * - `unavailable`: nothing of the run began (refused connection, 404 of the app, no session): another attempt is safe;

@@ -3,13 +3,20 @@
  * within a client span, whose context goes to the node.
  */
 
-import { SpanKind } from '@opentelemetry/api'
+import { type Span, SpanKind } from '@opentelemetry/api'
 import type { Dispatcher } from 'undici'
 import { sleep } from '#lib/backoff.ts'
-import { endSpan, faultOf, type Tracing, traceparentOf } from '#runtime/observe/tracing/tracing.ts'
+import { endSpan, faultOf, noTracing, type Tracing, traceparentOf } from '#runtime/observe/tracing/tracing.ts'
 import { type RunEvent, spokenText } from '../../state/types.ts'
-import { type CallNode, type NodeCall, NodeFault, type RunNode } from '../types.ts'
-import { beginningOf, brokenCall, createConnections, refusedRun, type SendToNode } from './connections.ts'
+import { type NodeCall, type NodeCalls, NodeFault, type RunNode } from '../types.ts'
+import {
+  beginningOf,
+  brokenCall,
+  createConnections,
+  createProbeNode,
+  refusedRun,
+  type SendToNode,
+} from './connections.ts'
 import { cutEvent, type EventOwner, eventBytesMax, eventOf, joinedEvent } from './events.ts'
 import { createNodeSessions, type NodeSessions } from './sessions.ts'
 import { SseFrames } from './sse-frames.ts'
@@ -42,41 +49,58 @@ function cleanerFor({ headers }: RunNode): (text: string) => string {
 const refusalBytesMax = 64 * 1024
 const afterTurnMs = 10_000
 
-/**
- * `send` and `sessions` share what they know of nodes with others; by default they are its own. `afterMs`: how long to wait
- * for more behind the end of the turn.
- */
-export function createCallNode(
-  send: SendToNode = createConnections(),
-  sessions: NodeSessions = createNodeSessions(send),
-  afterMs = afterTurnMs,
-): CallNode {
-  return async function* callNode(call) {
-    const { node, runId, signal } = call
-    signal.throwIfAborted()
-    try {
-      const body = await begin(send, sessions, call)
-      yield* eventsOf(body, { runId, codename: node.codename }, cleanerFor(node), afterMs)
-    } catch (error) {
-      throw signal.aborted ? signal.reason : brokenCall(error)
-    }
+/** `afterMs`: how long to wait for more behind the end of the turn. */
+export function createNodeCalls(tracing = noTracing, afterMs = afterTurnMs): NodeCalls {
+  const send = createConnections()
+  const sessions = createNodeSessions(send)
+  return {
+    prepareSession: sessions.prepare,
+    probeNode: createProbeNode(send),
+    async *callNode(call) {
+      const { node, runId, signal } = call
+      const span = beginSpan(tracing, call)
+      try {
+        signal.throwIfAborted()
+        const body = await begin(send, sessions, call, traceparentOf(span))
+        yield* eventsOf(body, { runId, codename: node.codename }, cleanerFor(node), afterMs)
+      } catch (error) {
+        const fault = signal.aborted ? signal.reason : brokenCall(error)
+        endSpan(span, fault instanceof NodeFault ? fault.kind : faultOf(fault))
+        throw fault
+      } finally {
+        // Also where nobody reads on.
+        endSpan(span)
+      }
+    },
   }
 }
 
-const connections = createConnections()
-const nodeSessions = createNodeSessions(connections)
-
-/** Shared by all runs of this process: connections and known sessions. */
-export const callNode: CallNode = createCallNode(connections, nodeSessions)
-export const prepareSession: NodeSessions['prepare'] = nodeSessions.prepare
+function beginSpan(tracing: Tracing, { node, runId }: NodeCall): Span {
+  const { hostname, port } = new URL(node.url)
+  return tracing.beginChild(`invoke_agent ${node.codename}`, {
+    kind: SpanKind.CLIENT,
+    attributes: {
+      'gen_ai.operation.name': 'invoke_agent',
+      'gen_ai.agent.name': node.codename,
+      'server.address': hostname,
+      ...(port === '' ? {} : { 'server.port': Number(port) }),
+      'flotilla.run_id': runId,
+    },
+  })
+}
 
 type Body = Dispatcher.ResponseData['body']
 
 /** Sends the run; a node that has forgotten its session gets it once again. */
-async function begin(send: SendToNode, sessions: NodeSessions, call: NodeCall): Promise<Body> {
+async function begin(
+  send: SendToNode,
+  sessions: NodeSessions,
+  call: NodeCall,
+  traceparent: string | undefined,
+): Promise<Body> {
   for (let isAgain = false; ; isAgain = true) {
     await sessions.ensure(call, call.signal)
-    const answer = await sendRun(send, call)
+    const answer = await sendRun(send, call, traceparent)
     if ('body' in answer) return answer.body
     if (isAgain || !answer.isSessionMissing) throw refusedRun(answer.status)
     sessions.forget(call)
@@ -86,9 +110,9 @@ async function begin(send: SendToNode, sessions: NodeSessions, call: NodeCall): 
 async function sendRun(
   send: SendToNode,
   call: NodeCall,
+  traceparent: string | undefined,
 ): Promise<{ body: Body } | { status: number; isSessionMissing: boolean }> {
-  const { node, userId, sessionId, newMessage, streaming, stateDelta, customMetadata, traceparent, signal } =
-    call
+  const { node, userId, sessionId, newMessage, streaming, stateDelta, customMetadata, signal } = call
   const answer = await send(node, {
     method: 'POST',
     path: '/run_sse',
@@ -195,31 +219,5 @@ class Pieces {
     if (text === '' || this.#length > eventBytesMax) return
     this.#texts.push(text)
     this.#length += text.length
-  }
-}
-
-export function tracedCallNode(callNode: CallNode, tracing: Tracing): CallNode {
-  return async function* callNodeInSpan(call) {
-    const { node, runId } = call
-    const { hostname, port } = new URL(node.url)
-    const span = tracing.beginChild(`invoke_agent ${node.codename}`, {
-      kind: SpanKind.CLIENT,
-      attributes: {
-        'gen_ai.operation.name': 'invoke_agent',
-        'gen_ai.agent.name': node.codename,
-        'server.address': hostname,
-        ...(port === '' ? {} : { 'server.port': Number(port) }),
-        'flotilla.run_id': runId,
-      },
-    })
-    try {
-      yield* callNode({ ...call, traceparent: traceparentOf(span) })
-    } catch (error) {
-      endSpan(span, error instanceof NodeFault ? error.kind : faultOf(error))
-      throw error
-    } finally {
-      // Also where nobody reads on.
-      endSpan(span)
-    }
   }
 }

@@ -1,10 +1,10 @@
 /**
  * The connections to nodes: kept open between calls, bounded in time wherever a signal does not reach; and what a failed call means
- * for its run. The texts of undici and the system may hold addresses: none is shown.
+ * for its run. Probes go over them, too. The texts of undici and the system may hold addresses: none is shown.
  */
 
 import { Agent, type Dispatcher } from 'undici'
-import { NodeFault, type RunNode } from '../types.ts'
+import { type NodeCalls, NodeFault, type RunNode } from '../types.ts'
 
 /** Resolving, connecting and TLS. */
 const connectMs = 3_000
@@ -106,4 +106,46 @@ function codeOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0])
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown }
   return typeof code === 'string' && /^\w{1,40}$/.test(code) ? code : String(name ?? 'unknown').slice(0, 40)
+}
+
+const probeMs = 2_000
+const answerBytesMax = 1024 * 1024
+
+export function createProbeNode(send: SendToNode): NodeCalls['probeNode'] {
+  /** Probes in flight, by address and headers: a server of many agents is probed once. */
+  const asking = new Map<string, Promise<string>>()
+
+  async function ask(node: RunNode, signal: AbortSignal): Promise<string> {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(probeMs)])
+    const request = { method: 'GET', path: '/list-apps', silenceMs: probeMs, signal: within } as const
+    const { statusCode, body } = await send(node, request)
+    const text = (await beginningOf(body, answerBytesMax)).toString('utf8')
+    if (statusCode !== 200) throw new NodeFault('unavailable', `The node answered HTTP ${statusCode}.`)
+    return text
+  }
+
+  return async function probeNode(node, signal) {
+    const server = JSON.stringify([node.url, node.headers])
+    try {
+      let answer = asking.get(server)
+      if (!answer) {
+        answer = ask(node, signal).finally(() => asking.delete(server))
+        asking.set(server, answer)
+      }
+      if (!servesApp(await answer, node.app)) {
+        throw new NodeFault('unavailable', `The node has no app ${node.app}.`)
+      }
+    } catch (error) {
+      throw signal.aborted ? signal.reason : unavailable(error)
+    }
+  }
+}
+
+function servesApp(text: string, app: string): boolean {
+  try {
+    const apps: unknown = JSON.parse(text)
+    return Array.isArray(apps) && apps.includes(app)
+  } catch {
+    return false
+  }
 }

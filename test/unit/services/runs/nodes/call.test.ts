@@ -1,8 +1,7 @@
 /** Calls of nodes, against a node that speaks ADK's protocol in both dialects. */
 
 import { afterEach, describe, expect, it } from 'vitest'
-import { createCallNode } from '#services/runs/nodes/adk/call.ts'
-import { createProbeNode } from '#services/runs/nodes/adk/probe.ts'
+import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
 import { type NodeCall, NodeFault, type RunNode } from '#services/runs/nodes/types.ts'
 import type { RunEvent } from '#services/runs/state/types.ts'
 import { eventually } from '#test/support/eventually.ts'
@@ -67,7 +66,7 @@ describe.each(['python', 'typescript'] as const)('a node of the %s dialect', (di
     const node = await nodeWith(({ text }) => [{ text: 'he', partial: true }, { text: `heard ${text}` }], {
       dialect,
     })
-    const callNode = createCallNode()
+    const { callNode } = createNodeCalls()
     const events = await all(
       callNode(callOf(entryOf(node), { customMetadata: { goal: 7 }, stateDelta: { a: 1 } })),
     )
@@ -89,12 +88,12 @@ describe.each(['python', 'typescript'] as const)('a node of the %s dialect', (di
 
   it('makes the session again when the node has forgotten it, and takes one that exists', async () => {
     const node = await nodeWith(echoScript, { dialect })
-    const callNode = createCallNode()
+    const { callNode } = createNodeCalls()
     await all(callNode(callOf(entryOf(node))))
     node.forgetSessions()
     expect(await all(callNode(callOf(entryOf(node))))).toHaveLength(1)
     // Another process, which does not know it.
-    expect(await all(createCallNode()(callOf(entryOf(node))))).toHaveLength(1)
+    expect(await all(createNodeCalls().callNode(callOf(entryOf(node))))).toHaveLength(1)
   })
 })
 
@@ -103,7 +102,7 @@ describe('what ids may be', () => {
     '%j as a session id reaches the node',
     async (sessionId) => {
       const node = await nodeWith(echoScript)
-      await all(createCallNode()(callOf(entryOf(node), { sessionId, userId: 'me@x y' })))
+      await all(createNodeCalls().callNode(callOf(entryOf(node), { sessionId, userId: 'me@x y' })))
       expect(node.runs[0]).toMatchObject({ sessionId, userId: 'me@x y' })
     },
   )
@@ -113,7 +112,7 @@ it('no id leads to another path of the node', async () => {
   const node = await nodeWith(echoScript)
   const base = { url: `${node.url}/base` }
   for (const id of ['.', '..', '../..', '%2e%2e', 'a/../../b']) {
-    await faultOf(createCallNode()(callOf(entryOf(base), { userId: id, sessionId: id })))
+    await faultOf(createNodeCalls().callNode(callOf(entryOf(base), { userId: id, sessionId: id })))
   }
   const paths = node.requests.map((request) => request.split(' ')[1]!)
   expect(paths.length).toBeGreaterThan(4)
@@ -125,7 +124,7 @@ describe('a run that fails', () => {
     const raise = 'no file /home/agents/whale/x.py, token a-very-secret-token at C:\\agents\\y\nTraceback'
     const node = await nodeWith(() => [{ text: 'one' }, { raise }])
     const headers = { Authorization: 'Bearer a-very-secret-token' }
-    const { seen, fault } = await faultOf(createCallNode()(callOf(entryOf(node, { headers }))))
+    const { seen, fault } = await faultOf(createNodeCalls().callNode(callOf(entryOf(node, { headers }))))
     expect(seen.map(textOf)).toEqual(['one'])
     expect(fault.kind).toBe('agent_error')
     expect(fault.message).toBe('RuntimeError: no file [cut], token [cut] at [cut]')
@@ -142,24 +141,26 @@ describe('a run that fails', () => {
     const node = await nodeWith(() => [
       { status, body: 'at /home/agents', headers: { location: 'http://x/' } },
     ])
-    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    const { fault } = await faultOf(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(fault.kind).toBe(kind)
     expect(fault.message).not.toContain('home')
   })
 
   it('is unavailable when nothing listens, and when the node has another agent', async () => {
     const node = await nodeWith(echoScript)
-    const other = await faultOf(createCallNode()(callOf(entryOf(node, { app: 'nobody' }))))
+    const other = await faultOf(createNodeCalls().callNode(callOf(entryOf(node, { app: 'nobody' }))))
     expect(other.fault.kind).toBe('unavailable')
     await node.down()
-    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    const { fault } = await faultOf(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(fault.kind).toBe('unavailable')
     expect(fault.message).not.toContain('127.0.0.1')
   })
 
   it('is an agent error where the node makes no such session', async () => {
     const node = await nodeWith(echoScript)
-    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node), { userId: 'team/alice' })))
+    const { fault } = await faultOf(
+      createNodeCalls().callNode(callOf(entryOf(node), { userId: 'team/alice' })),
+    )
     expect([fault.kind, fault.message]).toEqual(['agent_error', expect.stringContaining('HTTP 404')])
     expect(node.requests.length).toBeLessThanOrEqual(2)
   })
@@ -168,7 +169,7 @@ describe('a run that fails', () => {
     const half = 'data: {"content":{"parts":[{"text":"the second'
     for (const raw of [half, 'dat', `${half}\n`, `data: {"x":"${'x'.repeat(5_000_000)}`]) {
       const node = await nodeWith(() => [{ text: 'one' }, { raw }])
-      const { seen, fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+      const { seen, fault } = await faultOf(createNodeCalls().callNode(callOf(entryOf(node))))
       expect(seen.map(textOf)).toEqual(['one'])
       expect(fault.kind).toBe('lost')
     }
@@ -177,13 +178,13 @@ describe('a run that fails', () => {
   it('is an agent error where the events are encoded', async () => {
     const headers = { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }
     const node = await nodeWith(() => [{ status: 200, body: 'packed', headers }])
-    const { fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    const { fault } = await faultOf(createNodeCalls().callNode(callOf(entryOf(node))))
     expect([fault.kind, fault.message]).toEqual(['agent_error', expect.stringContaining('encoding')])
   })
 
   it('is lost when the connection ends in the middle', async () => {
     const node = await nodeWith(() => [{ text: 'one' }, { waitMs: 20 }, { cut: true }])
-    const { seen, fault } = await faultOf(createCallNode()(callOf(entryOf(node))))
+    const { seen, fault } = await faultOf(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(seen).toHaveLength(1)
     expect(fault.kind).toBe('lost')
   })
@@ -192,13 +193,15 @@ describe('a run that fails', () => {
     'is an agent error for %j',
     async (raw) => {
       const node = await nodeWith(() => [{ raw }])
-      expect((await faultOf(createCallNode()(callOf(entryOf(node))))).fault.kind).toBe('agent_error')
+      expect((await faultOf(createNodeCalls().callNode(callOf(entryOf(node))))).fault.kind).toBe(
+        'agent_error',
+      )
     },
   )
 
   it('yields an error event of the agent like any other', async () => {
     const node = await nodeWith(() => [{ event: { errorCode: 503, errorMessage: 'see /etc/x' } }])
-    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    const [event] = await all(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(event).toMatchObject({ errorCode: '503', errorMessage: 'see [cut]' })
   })
 
@@ -211,7 +214,7 @@ describe('a run that fails', () => {
   ] as const)('is over soon behind the end of the turn, though the answer %s', async (_, rest) => {
     const end = { content: { role: 'model', parts: [{ text: 'one' }] }, turnComplete: true }
     const node = await nodeWith(() => [{ event: end }, ...rest])
-    const callNode = createCallNode(undefined, undefined, 50)
+    const { callNode } = createNodeCalls(undefined, 50)
     expect((await all(callNode(callOf(entryOf(node))))).map(textOf)).toEqual(['one'])
     await eventually('the node sees it', () => node.runs[0]?.aborted === true)
   })
@@ -220,7 +223,7 @@ describe('a run that fails', () => {
     const node = await nodeWith(() => [{ text: 'one' }, { hang: true }])
     const stop = new AbortController()
     const reason = new Error('canceled')
-    const events = createCallNode()(callOf(entryOf(node), { signal: stop.signal }))
+    const events = createNodeCalls().callNode(callOf(entryOf(node), { signal: stop.signal }))
     const run = (async () => {
       for await (const _ of events) stop.abort(reason)
     })()
@@ -235,7 +238,7 @@ describe('what a node may send', () => {
       ': ping\r\n\r\n\r\nevent: x\r\nid: 3\r\ndata: {"content":\r\ndata: {"parts":[{"text":"ü"}]}}\r\n\r\n'
     const bytes = Buffer.from(text)
     const node = await nodeWith(() => [...bytes].map((byte) => ({ raw: Buffer.from([byte]) })))
-    expect((await all(createCallNode()(callOf(entryOf(node))))).map(textOf)).toEqual(['ü'])
+    expect((await all(createNodeCalls().callNode(callOf(entryOf(node))))).map(textOf)).toEqual(['ü'])
   })
 
   it.each(['\n', '\r', '\r\n'])(
@@ -249,7 +252,10 @@ describe('what a node may send', () => {
           raw: bytes.subarray(n * size, (n + 1) * size),
         }))
         const node = await nodeWith(() => pieces)
-        expect((await all(createCallNode()(callOf(entryOf(node))))).map(textOf)).toEqual(['one', 'two'])
+        expect((await all(createNodeCalls().callNode(callOf(entryOf(node))))).map(textOf)).toEqual([
+          'one',
+          'two',
+        ])
       }
     },
   )
@@ -259,7 +265,7 @@ describe('what a node may send', () => {
     const end = { event: { errorCode: 'MAX_TOKENS' } }
     const whole = async (...steps: object[]) => {
       const node = await nodeWith(() => steps as never)
-      const events = await all(createCallNode()(callOf(entryOf(node))))
+      const events = await all(createNodeCalls().callNode(callOf(entryOf(node))))
       return events.filter(({ partial }) => !partial).map((event) => textOf(event) ?? event.errorCode)
     }
     expect(await whole(piece('one, '), piece('two'))).toEqual(['one, two'])
@@ -271,13 +277,13 @@ describe('what a node may send', () => {
   it('numbers that no double holds keep their digits', async () => {
     const raw = 'data: {"customMetadata":{"order":12345678901234567890,"huge":1e400,"plain":0.1}}\n\n'
     const node = await nodeWith(() => [{ raw }])
-    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    const [event] = await all(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(JSON.stringify(event)).toContain('"order":12345678901234567890,"huge":1e400,"plain":0.1')
   })
 
   it.each([1e300, 1e17, -1, 0])('a time that no Date has, %d, is now', async (timestamp) => {
     const node = await nodeWith(() => [{ event: { timestamp } }])
-    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    const [event] = await all(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(Math.abs(event!.timestamp - Date.now() / 1_000)).toBeLessThan(60)
   })
 
@@ -291,7 +297,7 @@ describe('what a node may send', () => {
       author: 'x',
     }
     const node = await nodeWith(() => [{ event: odd }])
-    const [event] = await all(createCallNode()(callOf(entryOf(node))))
+    const [event] = await all(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(event).toMatchObject({ author: 'WHALE', usageMetadata: { a: 1 }, id: expect.any(String) })
     expect(event!.content).toBeUndefined()
     expect(event!.partial).toBeUndefined()
@@ -304,7 +310,7 @@ describe('what a node may send', () => {
     ['text of three bytes a character', '語'.repeat(300_000)],
   ])('cuts an event of %s and says so', async (_, text) => {
     const node = await nodeWith(() => [{ text }, { text: 'after' }])
-    const [event, after] = await all(createCallNode()(callOf(entryOf(node))))
+    const [event, after] = await all(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(Buffer.byteLength(JSON.stringify(event))).toBeLessThanOrEqual(512 * 1024)
     expect(Buffer.byteLength(JSON.stringify(event))).toBeGreaterThan(400 * 1024)
     expect(textOf(event!)).toMatch(/\[cut: the event had \d+ bytes/)
@@ -321,7 +327,7 @@ describe('what a node may send', () => {
       { raw: '"}\r\n\r\n' },
       { text: 'after' },
     ])
-    const events = await all(createCallNode()(callOf(entryOf(node))))
+    const events = await all(createNodeCalls().callNode(callOf(entryOf(node))))
     expect(events.map(textOf)).toEqual([expect.stringMatching(/^\[cut: the event had 9\d+ bytes/), 'after'])
   })
 })
@@ -329,29 +335,29 @@ describe('what a node may send', () => {
 describe('a probe', () => {
   it('finds the app, and names a missing one', async () => {
     const node = await nodeWith(echoScript, { token: 'a-token-of-a-node' })
-    const probe = createProbeNode()
+    const { probeNode } = createNodeCalls()
     const signal = new AbortController().signal
     const headers = { authorization: 'Bearer a-token-of-a-node' }
-    await probe(entryOf(node, { headers }), signal)
-    await expect(probe(entryOf(node, { headers, app: 'x' }), signal)).rejects.toThrow('has no app x')
-    await expect(probe(entryOf(node), signal)).rejects.toThrow('HTTP 401')
+    await probeNode(entryOf(node, { headers }), signal)
+    await expect(probeNode(entryOf(node, { headers, app: 'x' }), signal)).rejects.toThrow('has no app x')
+    await expect(probeNode(entryOf(node), signal)).rejects.toThrow('HTTP 401')
     await node.down()
-    await expect(probe(entryOf(node), signal)).rejects.toMatchObject({ kind: 'unavailable' })
+    await expect(probeNode(entryOf(node), signal)).rejects.toMatchObject({ kind: 'unavailable' })
   })
 
   it('asks a server once for all its agents', async () => {
     const node = await nodeWith(echoScript)
-    const probe = createProbeNode()
+    const { probeNode } = createNodeCalls()
     const signal = new AbortController().signal
     const asked = () => node.requests.filter((request) => request.endsWith('/list-apps')).length
     const found = await Promise.allSettled([
-      probe(entryOf(node), signal),
-      probe(entryOf(node, { app: 'x' }), signal),
-      probe(entryOf(node), signal),
+      probeNode(entryOf(node), signal),
+      probeNode(entryOf(node, { app: 'x' }), signal),
+      probeNode(entryOf(node), signal),
     ])
     expect(found.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
     expect(asked()).toBe(1)
-    await probe(entryOf(node), signal)
+    await probeNode(entryOf(node), signal)
     expect(asked()).toBe(2)
   })
 })
