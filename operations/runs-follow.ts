@@ -5,8 +5,12 @@ import type { Relational } from '#engines/relational/port.ts'
 import { createScope } from '#lib/resource.ts'
 import { openFeed } from '#services/runs/follow/feed.ts'
 import { openFollow } from '#services/runs/follow/follow.ts'
-import { createLooks } from '#services/runs/follow/looks.ts'
-import { dispatchOf as eventsOfDispatch, type Subject, treeOf } from '#services/runs/follow/subjects.ts'
+import {
+  createLooks,
+  dispatchOf as eventsOfDispatch,
+  type Subject,
+  treeOf,
+} from '#services/runs/follow/subjects.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
 import { parseEvent } from '#services/runs/state/read.ts'
 import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'

@@ -10,7 +10,6 @@ import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
 import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
 import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
-import { cancelRun } from '#services/runs/state/cancel.ts'
 import {
   acceptDispatch,
   cancelDispatch,
@@ -18,7 +17,7 @@ import {
   listDispatches,
   readDispatch,
 } from '#services/runs/state/dispatches.ts'
-import { axon } from '#services/runs/state/end.ts'
+import { axon, cancelRun } from '#services/runs/state/end.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import { dispatchStatuses, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type ChangeContext, defineChange } from './change.ts'

@@ -5,7 +5,7 @@
 
 import { beforeEach, expect, test } from 'vitest'
 import type { RunEventRecord } from '#schemas/types.ts'
-import { cancelRun } from '#services/runs/state/cancel.ts'
+import { cancelRun } from '#services/runs/state/end.ts'
 import { readEvents } from '#services/runs/state/read.ts'
 import { expectRunsEndOnce, openDispatcherFaults, times } from '../support/dispatcher-faults.ts'
 import { eventually } from '../support/eventually.ts'

@@ -10,12 +10,10 @@ import {
   traceparentOf,
 } from '#runtime/observe/tracing/tracing.ts'
 import type { RunNode } from '../nodes/types.ts'
-import { canceledRuns, claimRuns, renewRuns } from '../state/claims.ts'
+import { canceledRuns, claimRuns, renewRuns, type TakeAtOnce } from '../state/claims.ts'
 import { ensureNodes } from '../state/node-rows.ts'
 import type { ClaimedRun } from '../state/types.ts'
-import type { TakeAtOnce } from '../state/wake.ts'
-import type { RunHost } from './parts.ts'
-import { RunControl } from './run-control.ts'
+import { RunControl, type RunHost } from './parts.ts'
 import { workOn } from './run-task.ts'
 
 /** Each attempt is a span; runs that the agent calls for become its children. */

@@ -1,18 +1,19 @@
 /** The dispatcher: claims runs, works on them, and looks after those of dispatchers and nodes that are gone. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { createWakeup, sleep } from '#lib/backoff.ts'
+import { sleep } from '#lib/backoff.ts'
+import { isUnavailable } from '#lib/errors.ts'
+import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
 import { noTracing } from '#runtime/observe/tracing/tracing.ts'
 import { startRepeating } from '#runtime/repeat.ts'
+import { cancelNotice } from '../state/claims.ts'
 import { axon, type EndedRun, endHeldRuns } from '../state/end.ts'
 import { storeEvents } from '../state/events.ts'
 import { pruneRuns, restartWaiting } from '../state/sweeps.ts'
-import { cancelNotice } from '../state/wake.ts'
 import { Claimer } from './claimer.ts'
 import { readReports } from './node-message.ts'
 import type { DispatcherParts, RunHost } from './parts.ts'
-import { createTogether } from './together.ts'
 import { advance, NodeHealth, sweep } from './upkeep.ts'
 
 /** Those of runs that end together have their reports and events of the fleet looked after together. */
@@ -169,5 +170,59 @@ export function startDispatcher(parts: DispatcherParts) {
       await renewing.close()
       await parts.news.close()
     },
+  }
+}
+
+/** One item alone goes at once, so a run that is by itself never waits. */
+export type Together<T, R> = (item: T) => Promise<R>
+
+interface TogetherOptions<T, R> {
+  /** The results in the order of the items. It does for each item what it would do for it alone. */
+  write(items: T[]): Promise<R[]>
+  /** Statements on their way at once. */
+  statementsMax: number
+  /** Items of one statement. */
+  itemsMax: number
+}
+
+interface Waiting<T, R> {
+  item: T
+  result: PromiseWithResolvers<R>
+}
+
+export function createTogether<T, R>({
+  write,
+  statementsMax,
+  itemsMax,
+}: TogetherOptions<T, R>): Together<T, R> {
+  // No more than runs of this dispatcher: each waits for its result.
+  const waiting: Waiting<T, R>[] = []
+  let underWay = 0
+
+  async function writeAll(some: Waiting<T, R>[]): Promise<void> {
+    try {
+      const results = await write(some.map(({ item }) => item))
+      for (const [n, { result }] of some.entries()) result.resolve(results[n]!)
+    } catch (error) {
+      if (some.length === 1 || isUnavailable(error)) {
+        for (const { result } of some) result.reject(error)
+        return
+      }
+      // Only the items that are to blame may fail.
+      for (const one of some) await writeAll([one])
+    }
+  }
+
+  async function writeWaiting(): Promise<void> {
+    underWay++
+    while (waiting.length > 0) await writeAll(waiting.splice(0, itemsMax))
+    underWay--
+  }
+
+  return (item) => {
+    const result = Promise.withResolvers<R>()
+    waiting.push({ item, result })
+    if (underWay < statementsMax) void writeWaiting()
+    return result.promise
   }
 }

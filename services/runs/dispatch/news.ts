@@ -10,10 +10,10 @@ import { describeError } from '#lib/errors.ts'
 import type { OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
+import type { LocalRuns } from '../state/claims.ts'
 import type { EndedRun } from '../state/end.ts'
 import type { StoredPosition } from '../state/events.ts'
 import type { ClaimedRun, DispatchStatus } from '../state/types.ts'
-import type { LocalRuns } from '../state/wake.ts'
 
 const waitingMax = 2_000
 const waitingBytesMax = budgets.runs.newsBytes

@@ -13,8 +13,7 @@ import {
   namingEvent,
   namingMessage,
 } from './mentions.ts'
-import { type RunHost, RunStopped } from './parts.ts'
-import { persist, type RunControl } from './run-control.ts'
+import { persist, type RunControl, type RunHost, RunStopped } from './parts.ts'
 
 const summaryBytesMax = 2_048
 const errorLengthMax = 500

@@ -7,8 +7,7 @@ import type { HeldEnd } from '../state/end.ts'
 import { attemptsMax, nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
 import type { RunError } from '../state/types.ts'
 import { nodeMessageOf } from './node-message.ts'
-import { type RunHost, RunStopped } from './parts.ts'
-import { persist, type RunControl } from './run-control.ts'
+import { persist, type RunControl, type RunHost, RunStopped } from './parts.ts'
 import { agentError, RunEvents, TooManyEvents } from './run-events.ts'
 
 type Outcome =

@@ -8,8 +8,8 @@ import { createOutboxBell, hearNotices, lookSeldomMs } from '#runtime/notices.ts
 import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { loadNodes, nodeSettings, watchNodes } from '../nodes/nodes-file.ts'
+import { createLocalRuns, runsChannel } from '../state/claims.ts'
 import type { EndedRun } from '../state/end.ts'
-import { createLocalRuns, runsChannel } from '../state/wake.ts'
 import { createRunNews } from './news.ts'
 import { runTimes } from './parts.ts'
 

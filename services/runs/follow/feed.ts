@@ -6,7 +6,7 @@ import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
 import type { Codec } from '#runtime/publish/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { runsEvents } from '#topics/catalog.ts'
-import type { LocalRuns } from '../state/wake.ts'
+import type { LocalRuns } from '../state/claims.ts'
 
 /** Whose records a listener hears: a tree by the id of its root run, or a dispatch by the number of its goal. */
 export type FeedKey = string | number

@@ -8,8 +8,7 @@ import { budgets } from '#lib/budgets.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { StoredEvent } from '../state/types.ts'
 import type { Feed } from './feed.ts'
-import type { Look, Looks } from './looks.ts'
-import type { Subject } from './subjects.ts'
+import type { Look, Looks, Subject } from './subjects.ts'
 
 /** News that wait for a reader that is slow. Beyond that it reads the rows, and misses pieces. */
 const waitingMax = 256

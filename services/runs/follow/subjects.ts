@@ -1,13 +1,15 @@
 /** What can be followed: the tree of a run, a run alone, a dispatch. */
 
-import type { Relational } from '#engines/relational/port.ts'
+import type { Logger } from 'pino'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { Closeable } from '#lib/resource.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { readDispatch } from '../state/dispatches.ts'
 import { readDispatchEvents, readEvents, readRun } from '../state/read.ts'
 import type { Dispatch, Run, StoredEvent } from '../state/types.ts'
 import type { FeedKey } from './feed.ts'
-import { type Look, type LookKey, lookNow } from './looks.ts'
 
 /** `T` is what it is in the end. */
 export interface Subject<T> {
@@ -96,4 +98,82 @@ async function isAny(events: Promise<StoredEvent[]>): Promise<boolean> {
 
 function isTerminal(status: string | null): boolean {
   return status === 'completed' || status === 'failed' || status === 'canceled'
+}
+
+/** The subject of a look: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
+export interface LookKey {
+  kind: 'tree' | 'run' | 'dispatch'
+  id: string | number
+}
+
+export interface Look {
+  ended: boolean
+  /** Last event of the tree, or of the dispatch. */
+  lastEventId: number
+}
+
+export interface Looks extends Closeable {
+  /** Calls `listener` about once a second until the result is called. */
+  watch(key: LookKey, listener: (look: Look) => void): () => void
+}
+
+const everyMs = 1_000
+
+interface Watch {
+  key: LookKey
+  listener: (look: Look) => void
+}
+
+export function createLooks({
+  relational,
+  log,
+}: {
+  relational: Pick<Relational, 'query'>
+  log: Logger
+}): Looks {
+  const watches = new Set<Watch>()
+  const looking = startRepeating({ what: 'looks at runs', everyMs, log }, async () => {
+    for (const [kind, asked] of Map.groupBy(watches, ({ key }) => key.kind)) {
+      const ids = new Set(asked.map(({ key }) => key.id))
+      const found = await lookAt(relational, kind, [...ids])
+      for (const watch of asked) if (watches.has(watch)) watch.listener(found.get(watch.key.id)!)
+    }
+  })
+  return {
+    watch(key, listener) {
+      const watch = { key, listener }
+      watches.add(watch)
+      return () => watches.delete(watch)
+    },
+    close: looking.close,
+  }
+}
+
+const statements = {
+  tree: `select root_run_id as key, open_runs = 0 as ended, last_event_id as last
+    from platform.run_trees where root_run_id = any($1::text[])`,
+  run: `select r.run_id as key, r.status not in ('queued', 'running') as ended, t.last_event_id as last
+    from platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id
+    where r.run_id = any($1::text[])`,
+  dispatch: `select goal_id as key, status <> 'running' as ended, last_event_id as last
+    from platform.dispatches where goal_id = any($1::bigint[])`,
+}
+
+/** One that is not there has ended. */
+export async function lookNow(executor: SqlExecutor, { kind, id }: LookKey): Promise<Look> {
+  return (await lookAt(executor, kind, [id])).get(id)!
+}
+
+async function lookAt(
+  executor: SqlExecutor,
+  kind: LookKey['kind'],
+  ids: LookKey['id'][],
+): Promise<Map<LookKey['id'], Look>> {
+  const found = new Map(ids.map((id): [LookKey['id'], Look] => [id, { ended: true, lastEventId: 0 }]))
+  const { rows } = await executor.query<{ key: LookKey['id']; ended: boolean; last: number }>(
+    statements[kind],
+    [ids as string[]],
+  )
+  for (const { key, ended, last } of rows) found.set(key, { ended, lastEventId: last })
+  return found
 }

@@ -16,10 +16,10 @@ import { openProvider } from '#services/access/provider/provider.ts'
 import { openTokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from '../follow/feed.ts'
 import type { FollowParts } from '../follow/follow.ts'
-import { createLooks } from '../follow/looks.ts'
+import { createLooks } from '../follow/subjects.ts'
 import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
-import { createLocalRuns, type LocalRuns } from '../state/wake.ts'
-import { createWaits } from './routes/whole.ts'
+import { createLocalRuns, type LocalRuns } from '../state/claims.ts'
+import { createWaits } from './routes/stream.ts'
 
 export type RunGatewayContext = ServiceContext<
   'eventLog' | 'relational' | 'identity',

@@ -8,9 +8,9 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { randomHex } from '#lib/ids.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
+import { type ClaimAtOnce, type TakeAtOnce, wakeDispatchers } from './claims.ts'
 import { readRun } from './read.ts'
 import type { ClaimedRun, Run, RunTrigger } from './types.ts'
-import { type ClaimAtOnce, type TakeAtOnce, wakeDispatchers } from './wake.ts'
 
 /** Runs take seconds. */
 const retryAfterSeconds = 5

@@ -6,7 +6,8 @@ import { sizedPage } from '#runtime/http/paging.ts'
 import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { insertRun, originOf, refusal } from './accept.ts'
-import { type CancelHeaders, cancelWithin } from './cancel.ts'
+import { cancelNotice, wakeDispatchers } from './claims.ts'
+import { type CancelHeaders, cancelWithin } from './end.ts'
 import {
   type Content,
   type Dispatch,
@@ -16,7 +17,6 @@ import {
   runColumns,
   runsWithTrees,
 } from './types.ts'
-import { cancelNotice, wakeDispatchers } from './wake.ts'
 
 const titleLengthMax = 120
 const deadlineMs = 300_000

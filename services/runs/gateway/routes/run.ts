@@ -23,8 +23,7 @@ import type { Run } from '../../state/types.ts'
 import type { RunGateway, StartParts } from '../gateway.ts'
 import { bodyBytesMax, type RunRequest, readRunRequest, runRequest } from '../requests.ts'
 import { endOfRun, joinQuery, run, runEvents, streamText, tellRun, viewOfRun } from '../views.ts'
-import { answerEvents } from './stream.ts'
-import { answerWhole, type StartedRun } from './whole.ts'
+import { answerEvents, answerWhole, type StartedRun } from './stream.ts'
 
 const description = `The agent of the path gets the message in the session of this user; an unknown session is made. Answers the events as Google
 ADK's \`/run\` does, once the agent and all that joined it are done; what failed is answered with a problem document that names

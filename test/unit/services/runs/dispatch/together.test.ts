@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { createTogether } from '#services/runs/dispatch/together.ts'
+import { createTogether } from '#services/runs/dispatch/dispatcher.ts'
 
 function writer(fault?: (items: number[]) => Error | undefined) {
   const written: number[][] = []

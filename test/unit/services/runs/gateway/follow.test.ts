@@ -5,8 +5,7 @@ import { pieceBytesMax } from '#runtime/http/answers.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import type { Feed, FeedListener } from '#services/runs/follow/feed.ts'
 import { type FollowParts, openFollow } from '#services/runs/follow/follow.ts'
-import type { Look, Looks } from '#services/runs/follow/looks.ts'
-import type { Subject } from '#services/runs/follow/subjects.ts'
+import type { Look, Looks, Subject } from '#services/runs/follow/subjects.ts'
 import type { StoredEvent } from '#services/runs/state/types.ts'
 
 /** A tree in memory: its rows, and a log that a test speaks for. */
