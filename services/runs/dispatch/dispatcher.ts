@@ -38,21 +38,9 @@ function storesOf({
   // The embedded engine runs one statement at a time.
   const statementsMax = engine.driver === 'embedded' ? 1 : 2
   return {
-    storeEvent: createTogether({
-      write: (events) => storeEvents(relational, events),
-      statementsMax,
-      itemsMax: eventsTogetherMax,
-    }),
-    endRun: createTogether({
-      write: (ends) => endHeldRuns(relational, ends),
-      statementsMax,
-      itemsMax: endsTogetherMax,
-    }),
-    readReport: createTogether({
-      write: (runIds) => readReports(relational, runIds),
-      statementsMax: 1,
-      itemsMax: endsTogetherMax,
-    }),
+    storeEvent: createTogether((events) => storeEvents(relational, events), statementsMax, eventsTogetherMax),
+    endRun: createTogether((ends) => endHeldRuns(relational, ends), statementsMax, endsTogetherMax),
+    readReport: createTogether((runIds) => readReports(relational, runIds), 1, endsTogetherMax),
   }
 }
 
@@ -173,33 +161,25 @@ export function startDispatcher(parts: DispatcherParts) {
   }
 }
 
-/** One item alone goes at once, so a run that is by itself never waits. */
-export type Together<T, R> = (item: T) => Promise<R>
-
-interface TogetherOptions<T, R> {
-  /** The results in the order of the items. It does for each item what it would do for it alone. */
-  write(items: T[]): Promise<R[]>
-  /** Statements on their way at once. */
-  statementsMax: number
-  /** Items of one statement. */
-  itemsMax: number
-}
-
-interface Waiting<T, R> {
-  item: T
-  result: PromiseWithResolvers<R>
-}
-
-export function createTogether<T, R>({
-  write,
-  statementsMax,
-  itemsMax,
-}: TogetherOptions<T, R>): Together<T, R> {
+/**
+ * Sends what many runs have to write together: while `statementsMax` statements are on their way, the next one collects. One item
+ * alone goes at once, so a run that is by itself never waits. `write` gives the results in the order of its items, at most
+ * `itemsMax`, and does for each what it would do for it alone.
+ */
+export function createTogether<T, R>(
+  write: (items: T[]) => Promise<R[]>,
+  statementsMax: number,
+  itemsMax: number,
+): (item: T) => Promise<R> {
+  interface Waiting {
+    item: T
+    result: PromiseWithResolvers<R>
+  }
   // No more than runs of this dispatcher: each waits for its result.
-  const waiting: Waiting<T, R>[] = []
+  const waiting: Waiting[] = []
   let underWay = 0
 
-  async function writeAll(some: Waiting<T, R>[]): Promise<void> {
+  async function writeAll(some: Waiting[]): Promise<void> {
     try {
       const results = await write(some.map(({ item }) => item))
       for (const [n, { result }] of some.entries()) result.resolve(results[n]!)

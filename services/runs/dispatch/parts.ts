@@ -1,4 +1,4 @@
-/** What the parts of the dispatcher work with, and its limits. */
+/** What the parts of the dispatcher work with: its host, its limits, and the runs that it holds. */
 
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
@@ -9,7 +9,6 @@ import type { NodeCalls, NodeSet } from '../nodes/types.ts'
 import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
 import type { ClaimedRun } from '../state/types.ts'
-import type { Together } from './dispatcher.ts'
 import type { RunNews } from './news.ts'
 import type { Report } from './node-message.ts'
 
@@ -34,9 +33,9 @@ export interface DispatcherParts extends NodeCalls {
 /** What a run of this dispatcher may ask of it. */
 export interface RunHost extends DispatcherParts {
   /** As `storeEvent`, `endRuns` and `readReport` for the runs that this dispatcher holds. */
-  storeEvent: Together<EventOfRun, StoredPosition | null>
-  endRun: Together<HeldEnd, EndedRun | undefined>
-  readReport: Together<string, Report | null>
+  storeEvent(event: EventOfRun): Promise<StoredPosition | null>
+  endRun(end: HeldEnd): Promise<EndedRun | undefined>
+  readReport(runId: string): Promise<Report | null>
   /** There is work: the sweep rests no longer. */
   busy(): void
   /** Runs may wait at this node. */
@@ -83,6 +82,7 @@ export const runTimes = {
 
 export type RunTimes = typeof runTimes
 
+/** A run that this dispatcher works on: how long its lease certainly holds, and why it is stopped. */
 export class RunControl {
   readonly run: ClaimedRun
   readonly #stop = new AbortController()

@@ -1,4 +1,9 @@
-/** Which dispatcher runs a run: claiming, renewing and giving back, all by conditions on lease and epoch. */
+/**
+ * Which dispatcher runs a run: claiming, renewing and giving back, all by conditions on lease and epoch. And how dispatchers are
+ * notified before they look into the rows: by a notice of the database, or at once where a gateway and the dispatcher are one
+ * process. There a run is claimed by the commit that accepts it, and its events reach their readers with the commit that stores
+ * them; the log brings the same to all others.
+ */
 
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
@@ -129,25 +134,16 @@ export function wakeDispatchers(relational: Pick<Relational, 'query'>, payload: 
 }
 
 /** How a dispatcher claims a run with its acceptance. */
-export interface ClaimAtOnce {
-  holder: string
-  leaseMs: number
-  /** Runs of the node at once, over all dispatchers. */
-  concurrency: number
-}
-
-/** A run that the dispatcher of this process takes with its acceptance, where nothing else waits. */
-export interface AtOnce {
-  claim: ClaimAtOnce
-  /** Works on the run once it was claimed so. */
-  begin(run: ClaimedRun): void
-}
+export type ClaimAtOnce = Pick<ClaimRequest, 'holder' | 'leaseMs' | 'concurrency'>
 
 /**
  * Call it before the run is accepted; undefined: it takes none now. Meanwhile the session is made at the node: no agent is
  * called by that, and it may stay empty.
  */
-export type TakeAtOnce = (run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>) => AtOnce | undefined
+export type TakeAtOnce = (
+  run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>,
+) => /** `begin` works on the run once it was claimed so, where nothing else waits. */
+{ claim: ClaimAtOnce; begin(run: ClaimedRun): void } | undefined
 
 export interface LocalRuns {
   /** Hands a run to the dispatcher of this process; undefined where another process has it. */

@@ -7,7 +7,7 @@ import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { insertRun, originOf, refusal } from './accept.ts'
 import { cancelNotice, wakeDispatchers } from './claims.ts'
-import { type CancelHeaders, cancelWithin } from './end.ts'
+import { cancelWithin } from './end.ts'
 import {
   type Content,
   type Dispatch,
@@ -139,7 +139,7 @@ export async function readDispatch(executor: SqlExecutor, goalId: number): Promi
 export async function cancelDispatch(
   relational: Relational,
   goalId: number,
-  headers: CancelHeaders = {},
+  headers: Record<string, string> = {},
 ): Promise<Dispatch> {
   const canceled = await relational.transaction(async (tx) => {
     await cancelWithin(tx, 'select run_id from platform.runs where goal_id = $1', goalId, headers)

@@ -1,6 +1,7 @@
 /**
  * Ends runs: the first terminal state wins, and all that follows from it is written with it: the tree, the report to AXON
- * and the run that brings it, and the events of the fleet.
+ * and the run that brings it, and the events of the fleet. A cancel ends pending runs at once, and asks running ones to end, with
+ * all that joined them.
  */
 
 import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
@@ -88,17 +89,14 @@ export async function endHeldRuns(executor: SqlExecutor, ends: HeldEnd[]): Promi
 /** A tree is no deeper; each round marks what joined since the one before. */
 const roundsMax = 20
 
-/** Request id and traceparent of the request that cancels. */
-export type CancelHeaders = Record<string, string>
-
 /**
  * Queued runs of the tree below are canceled when it resolves; running ones have `cancelRequestedAt`, and end when their
- * dispatcher reads it. A run that has ended stays as it is. Throws AppError `run_not_found`.
+ * dispatcher reads it. A run that has ended stays as it is. `headers` are the request id and traceparent of who cancels. Throws AppError `run_not_found`.
  */
 export async function cancelRun(
   relational: Relational,
   runId: string,
-  headers: CancelHeaders = {},
+  headers: Record<string, string> = {},
 ): Promise<Run> {
   const { run, ended } = await relational.transaction(async (tx) => {
     const done = await cancelWithin(
@@ -124,7 +122,7 @@ export async function cancelWithin(
   tx: SqlTransaction,
   which: string,
   param: string | number,
-  headers: CancelHeaders,
+  headers: Record<string, string>,
 ): Promise<EndedRun[]> {
   const running: { run_id: string; slug: string }[] = []
   const queued: string[] = []
@@ -156,7 +154,7 @@ export async function cancelWithin(
 async function sendCancels(
   tx: SqlTransaction,
   runs: { run_id: string; slug: string }[],
-  headers: CancelHeaders,
+  headers: Record<string, string>,
 ): Promise<void> {
   if (runs.length === 0) return
   await tx.query(

@@ -6,17 +6,14 @@ import { createTogether } from '#services/runs/dispatch/dispatcher.ts'
 
 function writer(fault?: (items: number[]) => Error | undefined) {
   const written: number[][] = []
-  const together = createTogether<number, number>({
-    async write(items) {
-      written.push(items)
-      await new Promise((resolve) => setTimeout(resolve, 1))
-      const error = fault?.(items)
-      if (error) throw error
-      return items.map((item) => item * 2)
-    },
-    statementsMax: 1,
-    itemsMax: 4,
-  })
+  const write = async (items: number[]) => {
+    written.push(items)
+    await new Promise((resolve) => setTimeout(resolve, 1))
+    const error = fault?.(items)
+    if (error) throw error
+    return items.map((item) => item * 2)
+  }
+  const together = createTogether(write, 1, 4)
   return { together, written }
 }
 
