@@ -1,7 +1,6 @@
 /** Follows runs.events once for all answers of this instance that wait for a run. */
 
 import type { Log } from '#engines/event-log/port.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
 import type { Codec } from '#runtime/publish/messages.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
@@ -11,10 +10,7 @@ import type { LocalRuns } from '../state/claims.ts'
 /** Whose records a listener hears: a tree by the id of its root run, or a dispatch by the number of its goal. */
 export type FeedKey = string | number
 
-export interface Feed extends Closeable {
-  /** Calls `listener` with each record until the result is called. Records may be missing: the rows have all. */
-  subscribe(key: FeedKey, listener: FeedListener): () => void
-}
+export type Feed = Awaited<ReturnType<typeof openFeed>>
 
 /** `local`: from the dispatcher of this process, whose records come once more with the log. */
 export type FeedListener = (record: RunEventRecord, local: boolean) => void
@@ -26,7 +22,7 @@ interface FeedParts extends FollowParts {
   codec: Codec
 }
 
-export async function openFeed({ local, ...parts }: FeedParts): Promise<Feed> {
+export async function openFeed({ local, ...parts }: FeedParts) {
   // No more than answers that wait.
   const listeners = new Map<FeedKey, Set<FeedListener>>()
 
@@ -49,7 +45,8 @@ export async function openFeed({ local, ...parts }: FeedParts): Promise<Feed> {
   const hear = (record: RunEventRecord) => pass(record, true)
   local?.readers.add(hear)
   return {
-    subscribe(key, listener) {
+    /** Calls `listener` with each record until the result is called. Records may be missing: the rows have all. */
+    subscribe(key: FeedKey, listener: FeedListener): () => void {
       const together = listeners.get(key) ?? new Set()
       listeners.set(key, together.add(listener))
       return () => {

@@ -1,9 +1,8 @@
-/** What can be followed: the tree of a run, a run alone, a dispatch. */
+/** What can be followed: the tree of a run, a run alone, a dispatch; and the regular looks at its rows. */
 
 import type { Logger } from 'pino'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { readDispatch } from '../state/dispatches.ts'
@@ -32,23 +31,27 @@ export interface Subject<T> {
   readEnded(): Promise<{ value: T; lastEventId: number }>
 }
 
-/** The events of a run and of all that joined it. */
-export function treeOf(relational: Relational, rootRunId: string): Subject<Run> {
+/** The events of a run and of all that joined it; with `alone` those of that run of the tree, under the same numbers. */
+export function treeOf(relational: Relational, rootRunId: string, alone?: string): Subject<Run> {
+  const runId = alone ?? rootRunId
+  const look: LookKey = { kind: alone === undefined ? 'tree' : 'run', id: runId }
+  const shown = alone === undefined ? {} : { runId: alone }
   return {
-    ...ofRun(relational, rootRunId, rootRunId, { kind: 'tree', id: rootRunId }),
-    endsWith: (record) => record.tree_ended,
-    shows: () => true,
-    hasFrom: (seq) => isAny(readEvents(relational, { rootRunId, after: seq - 1, limit: 1 })),
-  }
-}
-
-/** The events of one run of a tree; their numbers are those of the tree. */
-export function runAlone(relational: Relational, runId: string, rootRunId: string): Subject<Run> {
-  return {
-    ...ofRun(relational, runId, rootRunId, { kind: 'run', id: runId }),
-    endsWith: ({ run_id: id, status }) => id === runId && isTerminal(status),
-    shows: (id) => id === runId,
-    hasFrom: (seq) => isAny(readEvents(relational, { rootRunId, runId, after: seq - 1, limit: 1 })),
+    feed: rootRunId,
+    look,
+    seqOf: (record) => record.seq,
+    statusIn: (record) => (record.run_id === runId ? record.status : null),
+    endsWith: ({ run_id: id, status, tree_ended: treeEnded }) =>
+      alone === undefined ? treeEnded : id === alone && hasEnded(status),
+    shows: (id) => alone === undefined || id === alone,
+    eventsAfter: (after, limit) => readEvents(relational, { rootRunId, after, limit }),
+    hasFrom: (seq) => isAny(readEvents(relational, { rootRunId, ...shown, after: seq - 1, limit: 1 })),
+    lookNow: () => lookNow(relational, look),
+    async readEnded() {
+      const run = await readRun(relational, runId)
+      if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
+      return { value: run, lastEventId: run.lastEventId }
+    },
   }
 }
 
@@ -62,7 +65,7 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
     look,
     seqOf: (record) => record.goal_seq,
     statusIn: (record) => record.goal_status,
-    endsWith: ({ goal_status: status }) => status !== null && status !== 'running',
+    endsWith: ({ goal_status: status }) => hasEnded(status),
     shows: () => true,
     eventsAfter,
     hasFrom: (seq) => isAny(eventsAfter(seq - 1, 1)),
@@ -76,28 +79,13 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
   }
 }
 
-function ofRun(relational: Relational, runId: string, rootRunId: string, look: LookKey) {
-  return {
-    feed: rootRunId,
-    look,
-    seqOf: (record: RunEventRecord) => record.seq,
-    statusIn: (record: RunEventRecord) => (record.run_id === runId ? record.status : null),
-    eventsAfter: (after: number, limit: number) => readEvents(relational, { rootRunId, after, limit }),
-    lookNow: () => lookNow(relational, look),
-    async readEnded() {
-      const run = await readRun(relational, runId)
-      if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
-      return { value: run, lastEventId: run.lastEventId }
-    },
-  }
-}
-
 async function isAny(events: Promise<StoredEvent[]>): Promise<boolean> {
   return (await events).length > 0
 }
 
-function isTerminal(status: string | null): boolean {
-  return status === 'completed' || status === 'failed' || status === 'canceled'
+/** Records give no status but `running` and those of ends. */
+function hasEnded(status: string | null): boolean {
+  return status !== null && status !== 'running'
 }
 
 /** The subject of a look: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
@@ -112,25 +100,19 @@ export interface Look {
   lastEventId: number
 }
 
-export interface Looks extends Closeable {
-  /** Calls `listener` about once a second until the result is called. */
-  watch(key: LookKey, listener: (look: Look) => void): () => void
-}
-
 const everyMs = 1_000
 
-interface Watch {
-  key: LookKey
-  listener: (look: Look) => void
-}
+export type Looks = ReturnType<typeof createLooks>
 
-export function createLooks({
-  relational,
-  log,
-}: {
-  relational: Pick<Relational, 'query'>
-  log: Logger
-}): Looks {
+/**
+ * Looks at the rows of everything that answers wait for, all together and once a second: what the log did not bring, or
+ * brings late, is found so.
+ */
+export function createLooks({ relational, log }: { relational: SqlExecutor; log: Logger }) {
+  interface Watch {
+    key: LookKey
+    listener(look: Look): void
+  }
   const watches = new Set<Watch>()
   const looking = startRepeating({ what: 'looks at runs', everyMs, log }, async () => {
     for (const [kind, asked] of Map.groupBy(watches, ({ key }) => key.kind)) {
@@ -140,7 +122,8 @@ export function createLooks({
     }
   })
   return {
-    watch(key, listener) {
+    /** Calls `listener` about once a second until the result is called. */
+    watch(key: LookKey, listener: Watch['listener']): () => void {
       const watch = { key, listener }
       watches.add(watch)
       return () => watches.delete(watch)

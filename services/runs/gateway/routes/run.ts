@@ -16,7 +16,7 @@ import {
 } from '#services/access/idempotency.ts'
 import { endOperation } from '#services/access/limits/limiter.ts'
 import { type Follow, openFollow } from '../../follow/follow.ts'
-import { runAlone, treeOf } from '../../follow/subjects.ts'
+import { treeOf } from '../../follow/subjects.ts'
 import { acceptRun, newRunId, runIdOf } from '../../state/accept.ts'
 import { readRun } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
@@ -266,5 +266,5 @@ async function accept(
 
 function followRun(parts: StartParts, runId: string, join: boolean): Follow<Run> {
   const { relational } = parts
-  return openFollow(parts, join ? treeOf(relational, runId) : runAlone(relational, runId, runId))
+  return openFollow(parts, treeOf(relational, runId, join ? undefined : runId))
 }
