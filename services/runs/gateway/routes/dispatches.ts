@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { AppError, type ErrorCode } from '#lib/errors.ts'
-import { recordHeaders } from '#runtime/http/app.ts'
 import { acceptsEvents } from '#runtime/http/event-stream.ts'
 import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
@@ -25,9 +24,9 @@ import type { Dispatch } from '../../state/types.ts'
 import type { RunGateway, RunParts, StartParts } from '../gateway.ts'
 import { dispatchFor } from '../owned.ts'
 import { bodyBytesMax, dispatchRequest, readDispatchRequest } from '../requests.ts'
-import { dispatch, endOfDispatch, eventStream, streamText, tellDispatch, viewOfDispatch } from '../views.ts'
-import { dispatchSample } from './samples.ts'
-import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery } from './stream.ts'
+import { dispatch, endOfDispatch, streamText, tellDispatch, viewOfDispatch } from '../views.ts'
+import { registerStarted } from './started.ts'
+import { answerEvents } from './stream.ts'
 
 const description = `Every agent but the orchestrator gets the message in one session, and a goal is made for it, which every viewer may read and
 which follows the runs. When they have ended, or after five minutes, the orchestrator is given what they said, and its text
@@ -164,95 +163,31 @@ async function accept(
   })
 }
 
-const params = Type.Object({
-  goalId: Type.String({ description: 'Its `goalId`, a whole number.', maxLength: 32 }),
-})
-
 export function registerDispatches(scope: FastifyInstance, parts: RunParts): void {
-  registerShow(scope, parts)
-  registerEvents(scope, parts)
-  registerCancel(scope, parts)
-}
-
-function registerShow(scope: FastifyInstance, { relational }: RunParts): void {
-  scope.route({
-    method: 'GET',
-    url: '/dispatches/:goalId',
-    config: { problems: ['forbidden', 'dispatch_not_found'], sample: dispatchSample('') },
-    schema: {
-      operationId: 'getDispatch',
-      tags: ['dispatches'],
-      summary: 'Show a dispatch',
-      params,
-      response: { 200: dispatch },
-    },
-    async handler(request) {
-      const { goalId } = request.params as { goalId: string }
-      return viewOfDispatch(await dispatchFor(relational, callerOf(request), goalId))
-    },
-  })
-}
-
-function registerEvents(scope: FastifyInstance, parts: RunParts): void {
-  scope.route({
-    method: 'GET',
-    url: '/dispatches/:goalId/events',
-    config: {
-      problems: ['forbidden', 'dispatch_not_found', 'too_many_streams'],
-      sample: dispatchSample('/events', '-N --max-time 5'),
-    },
-    schema: {
-      operationId: 'followDispatch',
-      tags: ['dispatches'],
-      summary: 'Follow the events of a dispatch',
-      description: `Of all its agents, of those that joined them, and of the orchestrator; the ids count over all of them. ${streamText}`,
-      params,
-      querystring: Type.Object(streamQuery),
-      headers: streamHeaders,
-      response: { 200: eventStream('Events, also of a dispatch that has ended.'), 204: nothingMore },
-    },
-    async handler(request, reply) {
-      const after = afterOf(request)
-      const { goalId } = await dispatchFor(
-        parts.relational,
-        callerOf(request),
-        (request.params as { goalId: string }).goalId,
-      )
-      const subject = dispatchOf(parts.relational, goalId)
-      if (await hasAll(subject, after)) return reply.code(204).send()
-      const events = { follow: openFollow(parts, subject), after, endOf: endOfDispatch }
-      return answerEvents(parts.streams, request, reply, events)
-    },
-  })
-}
-
-function registerCancel(scope: FastifyInstance, { relational, change }: RunParts): void {
-  scope.route({
-    method: 'POST',
-    url: '/dispatches/:goalId/cancel',
-    onRequest: leastAccess('member'),
-    config: {
-      operation: 'dispatch.cancel',
-      problems: ['forbidden', 'dispatch_not_found'],
-      sample: dispatchSample('/cancel', '-X POST'),
-    },
-    schema: {
-      operationId: 'cancelDispatch',
-      tags: ['dispatches'],
-      summary: 'Cancel a dispatch',
-      description:
+  const { relational } = parts
+  registerStarted<Dispatch>(scope, parts, {
+    name: 'dispatch',
+    tag: 'dispatches',
+    param: 'goalId',
+    id: Type.String({ description: 'Its `goalId`, a whole number.', maxLength: 32 }),
+    view: dispatch,
+    viewOf: viewOfDispatch,
+    endOf: endOfDispatch,
+    find: (caller, id) => dispatchFor(relational, caller, id),
+    subject: ({ goalId }) => dispatchOf(relational, goalId),
+    cancel: ({ goalId }, headers) => cancelDispatch(relational, goalId, headers),
+    descriptions: {
+      follow: `Of all its agents, of those that joined them, and of the orchestrator; the ids count over all of them. ${streamText}`,
+      cancel:
         'With all its runs. 202: some are at work, and end within ten seconds. One that has ended stays as it is.',
-      params,
-      response: { 200: dispatch, 202: dispatch },
     },
-    async handler(request, reply) {
-      const { goalId } = request.params as { goalId: string }
-      const found = await dispatchFor(relational, callerOf(request), goalId)
-      const canceled = await change(request, { action: 'dispatch.cancel', target: goalId }, () =>
-        cancelDispatch(relational, found.goalId, recordHeaders(request)),
-      )
-      if (canceled.status === 'running') reply.code(202)
-      return viewOfDispatch(canceled)
+    sample: {
+      variable: 'GOAL_ID',
+      found: '"goalId":\\([0-9]*\\)',
+      start: (prefix) => ({
+        path: prefix === '' ? '/dispatch' : `${prefix}/dispatches`,
+        body: '{"message":"What do you know about the relay?"}',
+      }),
     },
   })
 }

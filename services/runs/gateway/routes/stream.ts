@@ -1,4 +1,4 @@
-/** Answers with the events of a run or dispatch. */
+/** Answers with the events of a run or dispatch: as a stream, or all at once. */
 
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -180,8 +180,6 @@ async function* arrayOf(
   yield between === '[' ? '[]' : ']'
 }
 
-export type Waits = ReturnType<typeof createWaits>
-
 interface Waiting {
   caller: Caller
   reply: FastifyReply
@@ -189,6 +187,7 @@ interface Waiting {
   waitMs: number
 }
 
+/** Places of answers that wait for all events: each is held as by an open stream, and ends with its caller or with the service. */
 export function createWaits({ tokens }: { tokens: Pick<Tokens, 'watch'> }) {
   // No more than places.
   const open = new Set<AbortController>()
