@@ -7,8 +7,7 @@ import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/notices.ts'
 import { checkedId, checkedMessage } from '#services/runs/gateway/requests.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
-import { loadNodes } from '#services/runs/nodes/nodes-file.ts'
-import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
+import { loadNodes, type NodeSet, type RunNode } from '#services/runs/nodes/nodes.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
 import {
   acceptDispatch,

@@ -8,7 +8,7 @@ import { defineIngress } from '#runtime/start/service.ts'
 import { checkPeopleSettings, peopleSettings } from '#services/access/people/settings.ts'
 import { tokenSettings } from '#services/access/provider/provider.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secrets.ts'
-import { loadNodes, nodeSettings } from '#services/runs/nodes/nodes-file.ts'
+import { loadNodes, nodeSettings } from '#services/runs/nodes/nodes.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,

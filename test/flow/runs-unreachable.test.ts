@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
 import { runTimes } from '#services/runs/dispatch/parts.ts'
-import { nodeSetOf } from '#services/runs/nodes/nodes-file.ts'
+import { nodeSetOf } from '#services/runs/nodes/nodes.ts'
 import { openControlPlane } from '../support/control-plane.ts'
 import { eventually } from '../support/eventually.ts'
 import { openRunWorld, type RunWorld } from '../support/run-dispatchers.ts'

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { parseNodes } from '#services/runs/nodes/nodes-file.ts'
+import { nodesFile } from '#services/runs/nodes/nodes.ts'
 import { startFlotilla } from '../support/flotilla-process.ts'
 import { codeBlocks, projectFolder } from '../support/pages.ts'
 
@@ -76,7 +76,7 @@ test('every command of runs works', { timeout: 240_000 }, async () => {
 test('the nodes files of the page are sound', () => {
   const files = codeBlocks('docs/nodes.md').filter(({ language }) => language === 'yaml')
   const slugs = files.map(({ code }) =>
-    parseNodes(code, { ATLAS_TOKEN: 'secret-token' }, 'nodes.yaml').nodes.map(({ slug }) => slug),
+    nodesFile.parse(code, { ATLAS_TOKEN: 'secret-token' }, 'nodes.yaml').nodes.map(({ slug }) => slug),
   )
   expect(slugs).toEqual([['atlas', 'axon'], ['scout']])
 })

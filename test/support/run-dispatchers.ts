@@ -7,7 +7,7 @@ import { type Dispatcher, startDispatcher } from '#services/runs/dispatch/dispat
 import { createRunNews } from '#services/runs/dispatch/news.ts'
 import type { RunTimes } from '#services/runs/dispatch/parts.ts'
 import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
-import type { NodeSet } from '#services/runs/nodes/types.ts'
+import type { NodeSet } from '#services/runs/nodes/nodes.ts'
 import { acceptRun, type NewRun } from '#services/runs/state/accept.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import type { Run, StoredEvent } from '#services/runs/state/types.ts'

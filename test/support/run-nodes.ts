@@ -1,8 +1,7 @@
 /** Nodes and times of dispatchers in tests of runs. */
 
 import { type RunTimes, runTimes } from '#services/runs/dispatch/parts.ts'
-import { nodeSetOf } from '#services/runs/nodes/nodes-file.ts'
-import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
+import { type NodeSet, nodeSetOf, type RunNode } from '#services/runs/nodes/nodes.ts'
 
 export const fleet = ['whale', 'pulse', 'cipher', 'atlas', 'nexus', 'axon'] as const
 

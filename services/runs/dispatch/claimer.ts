@@ -9,7 +9,7 @@ import {
   type Tracing,
   traceparentOf,
 } from '#runtime/observe/tracing/tracing.ts'
-import type { RunNode } from '../nodes/types.ts'
+import type { RunNode } from '../nodes/nodes.ts'
 import { canceledRuns, claimRuns, renewRuns, type TakeAtOnce } from '../state/claims.ts'
 import { ensureNodes } from '../state/node-rows.ts'
 import type { ClaimedRun } from '../state/types.ts'

@@ -4,7 +4,7 @@
  */
 
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
-import type { NodeSet, RunNode } from '../nodes/types.ts'
+import type { NodeSet, RunNode } from '../nodes/nodes.ts'
 import { insertRun, type NewRun, runIdOf } from '../state/accept.ts'
 import {
   type ClaimedRun,

@@ -1,7 +1,7 @@
 /** Works on one claimed run: calls its node, takes the events, and ends the run or gives it back. */
 
 import { describeError } from '#lib/errors.ts'
-import { NodeFault, type RunNode } from '../nodes/types.ts'
+import { NodeFault, type RunNode } from '../nodes/nodes.ts'
 import { type GiveBack, giveBackRun } from '../state/claims.ts'
 import type { HeldEnd } from '../state/end.ts'
 import { attemptsMax, nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'

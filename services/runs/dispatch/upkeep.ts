@@ -1,6 +1,6 @@
 /** The regular tasks of a dispatcher: pending runs without a notice, expired ones, probes of nodes, old runs. */
 
-import type { RunNode } from '../nodes/types.ts'
+import type { RunNode } from '../nodes/nodes.ts'
 import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
 import { axon } from '../state/end.ts'
 import { ensureNodes, writeProbes } from '../state/node-rows.ts'

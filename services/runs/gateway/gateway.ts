@@ -17,7 +17,7 @@ import { openTokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from '../follow/feed.ts'
 import type { FollowParts } from '../follow/follow.ts'
 import { createLooks } from '../follow/subjects.ts'
-import { type WatchedNodes, watchNodes } from '../nodes/nodes-file.ts'
+import { type WatchedNodes, watchNodes } from '../nodes/nodes.ts'
 import { createLocalRuns, type LocalRuns } from '../state/claims.ts'
 import { createWaits } from './routes/stream.ts'
 

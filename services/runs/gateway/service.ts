@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { defineIngress } from '#runtime/start/service.ts'
 import { tokenSettings } from '#services/access/provider/provider.ts'
 import { keysAtHand, secretSettings } from '#services/access/secrets/secrets.ts'
-import { loadNodes, nodeSettings } from '../nodes/nodes-file.ts'
+import { loadNodes, nodeSettings } from '../nodes/nodes.ts'
 
 const config = Type.Object({
   ...secretSettings.properties,

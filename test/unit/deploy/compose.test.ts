@@ -8,7 +8,7 @@ import { embedderSettings } from '#engines/embedder/settings.ts'
 import { type WantedPort, wantedPorts } from '#runtime/start/ingress.ts'
 import type { Service } from '#runtime/start/service.ts'
 import { services as all } from '#services/index.ts'
-import { parseNodes } from '#services/runs/nodes/nodes-file.ts'
+import { nodesFile } from '#services/runs/nodes/nodes.ts'
 import { parseTargets } from '#services/webhooks/targets/targets-file.ts'
 import { projectFolder } from '../../support/pages.ts'
 
@@ -142,7 +142,7 @@ test('main API, gateway, dispatcher and command line of runs read one nodes file
     expect(environment).toMatchObject({ RUN_NODES_FILE: '/etc/flotilla-nodes/nodes.yaml' })
     expect(volumes).toContain('./deploy/compose/nodes:/etc/flotilla-nodes:ro')
   }
-  const { nodes } = parseNodes(read('deploy/compose/nodes/nodes.yaml'), {}, 'nodes.yaml')
+  const { nodes } = nodesFile.parse(read('deploy/compose/nodes/nodes.yaml'), {}, 'nodes.yaml')
   expect(nodes.map(({ codename }) => codename)).toEqual([
     'WHALE',
     'PULSE',

@@ -8,7 +8,7 @@ import type { Dispatcher } from 'undici'
 import { sleep } from '#lib/backoff.ts'
 import { endSpan, faultOf, noTracing, type Tracing, traceparentOf } from '#runtime/observe/tracing/tracing.ts'
 import { type RunEvent, spokenText } from '../../state/types.ts'
-import { type NodeCall, type NodeCalls, NodeFault, type RunNode } from '../types.ts'
+import { type NodeCall, type NodeCalls, NodeFault, type RunNode } from '../nodes.ts'
 import {
   beginningOf,
   brokenCall,

@@ -4,7 +4,7 @@
  */
 
 import { Agent, type Dispatcher } from 'undici'
-import { type NodeCalls, NodeFault, type RunNode } from '../types.ts'
+import { type NodeCalls, NodeFault, type RunNode } from '../nodes.ts'
 
 /** Resolving, connecting and TLS. */
 const connectMs = 3_000

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { isTooDeep } from '#runtime/http/validation.ts'
 import { parseExact } from '#stidx/exact-json.ts'
 import type { Content, Part, RunEvent } from '../../state/types.ts'
-import { NodeFault } from '../types.ts'
+import { NodeFault } from '../nodes.ts'
 
 /** Size of one event, as JSON. */
 export const eventBytesMax = 512 * 1024

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 import { unlessAborted } from '#lib/backoff.ts'
 import { createLru } from '#lib/lru.ts'
 import { pathPart } from '#lib/path-part.ts'
-import { NodeFault, type NodeSession, type RunNode } from '../types.ts'
+import { NodeFault, type NodeSession, type RunNode } from '../nodes.ts'
 import { beginningOf, type SendToNode, unavailable } from './connections.ts'
 
 const knownMax = 100_000

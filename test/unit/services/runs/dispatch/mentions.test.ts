@@ -1,24 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { chooseMentions, pairKey } from '#services/runs/dispatch/mentions.ts'
-import type { NodeSet, RunNode } from '#services/runs/nodes/types.ts'
 import { spokenText } from '#services/runs/state/types.ts'
+import { nodesAt } from '#test/support/run-nodes.ts'
 
 const names = ['WHALE', 'PULSE', 'CIPHER', 'ATLAS', 'NEXUS', 'AXON', 'EXTRA']
-const nodes = nodeSet(names)
-
-function nodeSet(codenames: string[]): NodeSet {
-  const list = codenames.map((codename): RunNode => {
-    const slug = codename.toLowerCase()
-    const rest = { role: '', url: 'http://127.0.0.1:1', headers: {}, timeoutMs: 1, concurrency: 1 }
-    return { slug, codename, app: slug, ...rest }
-  })
-  return {
-    nodes: list,
-    secrets: [],
-    bySlug: (slug) => list.find((node) => node.slug === slug),
-    byCodename: (name) => list.find(({ codename }) => codename === name.toUpperCase()),
-  }
-}
+const nodes = nodesAt(
+  'http://127.0.0.1:1',
+  names.map((name) => name.toLowerCase()),
+)
 
 interface Asked {
   agent: string

@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it } from 'vitest'
 import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
-import { type NodeCall, NodeFault, type RunNode } from '#services/runs/nodes/types.ts'
+import { type NodeCall, NodeFault, type RunNode } from '#services/runs/nodes/nodes.ts'
 import type { RunEvent } from '#services/runs/state/types.ts'
 import { eventually } from '#test/support/eventually.ts'
 import {

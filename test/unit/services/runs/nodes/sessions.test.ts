@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest'
 import { createConnections } from '#services/runs/nodes/adk/connections.ts'
 import { createNodeSessions } from '#services/runs/nodes/adk/sessions.ts'
-import type { NodeSession } from '#services/runs/nodes/types.ts'
+import type { NodeSession } from '#services/runs/nodes/nodes.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { nodesAt } from '#test/support/run-nodes.ts'
 import { echoScript, openScriptedNode } from '#test/support/scripted-node.ts'

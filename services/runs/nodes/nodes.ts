@@ -1,4 +1,7 @@
-/** The nodes file: which one it is, its form, and how it is loaded and watched. All faults are reported, not just the first. */
+/**
+ * What a node is, the file that names all of them, and how the dispatcher talks to one, whatever its protocol is. All faults of
+ * the file are reported, not just the first.
+ */
 
 import { type Static, Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
@@ -12,7 +15,84 @@ import {
   type WatchYamlFileOptions,
   yamlFile,
 } from '#runtime/yaml-file/yaml-file.ts'
-import type { NodeSet, RunNode } from './types.ts'
+import type { Content, RunEvent } from '../state/types.ts'
+
+/** An entry of the nodes file. */
+export interface RunNode {
+  /** Lower case: the path of the run gateway and the app's name at the node, unless `app` says otherwise. */
+  slug: string
+  /** In capitals; what `@name` and the bare word mean. */
+  codename: string
+  role: string
+  url: string
+  /** The ADK app's name at the node: case-sensitive there. */
+  app: string
+  /** With the values of ${ENV} put in; never logged. */
+  headers: Readonly<Record<string, string>>
+  /** Longest time for one run at this node, in ms: at most 300,000, which is the default. */
+  timeoutMs: number
+  /** Runs at once. */
+  concurrency: number
+}
+
+/** The nodes of the file that is valid now. */
+export interface NodeSet extends FileValues {
+  /** In the file's order. */
+  readonly nodes: readonly RunNode[]
+  bySlug(slug: string): RunNode | undefined
+  /** Any case. */
+  byCodename(codename: string): RunNode | undefined
+  /** Values of ${ENV} of 8 characters or more, for masking. */
+  readonly secrets: readonly string[]
+}
+
+export interface NodeCall {
+  node: RunNode
+  runId: string
+  userId: string
+  sessionId: string
+  newMessage: Content
+  streaming: boolean
+  stateDelta?: Record<string, unknown>
+  customMetadata?: Record<string, unknown>
+  /** Aborting closes the connection, which is how an ADK node is canceled. */
+  signal: AbortSignal
+}
+
+/** A session at a node. */
+export type NodeSession = Pick<NodeCall, 'node' | 'userId' | 'sessionId'>
+
+/** How the dispatcher talks to nodes. */
+export interface NodeCalls {
+  /**
+   * Events of one run at a node, in order, as clients see them (see RunEvent). Iterating throws a NodeFault, or the
+   * signal's reason. An error event of the agent is yielded like any other; the caller decides that the run failed.
+   */
+  callNode(call: NodeCall): AsyncIterable<RunEvent>
+  /** Begins to make the session of a run at its node, which `callNode` then waits for. */
+  prepareSession(of: NodeSession): void
+  /**
+   * Resolves within two seconds when the node serves its app; else throws NodeFault `unavailable`, or the signal's reason.
+   * Nodes of one server that are asked at the same time share its answer, and the signal of the first.
+   */
+  probeNode(node: RunNode, signal: AbortSignal): Promise<void>
+}
+
+/**
+ * - `unavailable`: nothing of the run began (refused connection, 404 of the app, no session): another attempt is safe;
+ * - `lost`: the connection ended in the middle;
+ * - `agent_error`: the node says that the agent failed.
+ */
+type NodeFaultKind = 'unavailable' | 'lost' | 'agent_error'
+
+export class NodeFault extends Error {
+  readonly kind: NodeFaultKind
+  constructor(kind: NodeFaultKind, message: string) {
+    super(message)
+    this.name = 'NodeFault'
+    this.kind = kind
+  }
+}
 
 /** Settings of every service that reads the file. */
 export const nodeSettings = Type.Object({
@@ -67,11 +147,6 @@ function codenameOf(slug: string): string {
   return slug.toUpperCase().replaceAll('-', '_')
 }
 
-/** The fault of a slug that gives no codename; null where it gives one. */
-function missingCodename(slug: string): string | null {
-  return codenamePattern.test(codenameOf(slug)) ? null : `needs ${codenameForm}`
-}
-
 function nodeOf(slug: string, given: Static<typeof nodeSchema>): RunNode {
   const { codename = codenameOf(slug), role = '', app = slug, headers, concurrency } = given
   const url = new URL(given.url).href.replace(/\/+$/, '')
@@ -84,14 +159,11 @@ const nodesMax = 200
 const slugPattern = /^[a-z0-9][a-z0-9_-]{0,31}$/
 const takenSlugs: ReadonlySet<string> = new Set(['runs', 'dispatch', 'dispatches'])
 
-type FileNodes = NodeSet & FileValues
-export type WatchedNodes = WatchedYamlFile<FileNodes>
+export type WatchedNodes = WatchedYamlFile<NodeSet>
 
-interface NodesFile {
-  nodes: Record<string, Static<typeof nodeSchema>> | null
-}
+type NodesFile = { nodes: Record<string, Static<typeof nodeSchema>> | null }
 
-const nodesFile = yamlFile<NodesFile, FileNodes>({
+export const nodesFile = yamlFile<NodesFile, NodeSet>({
   name: 'nodes file',
   variable: 'RUN_NODES_FILE',
   logName: 'runs.nodes',
@@ -104,14 +176,9 @@ const nodesFile = yamlFile<NodesFile, FileNodes>({
 })
 
 /** The nodes of the file that the environment names. Throws AppError `invalid_configuration` with the faults of the file. */
-export function loadNodes(env: Environment): FileNodes {
+export function loadNodes(env: Environment): NodeSet {
   const { path, optional } = nodesFileOf(env)
   return nodesFile.load(path, env, { optional })
-}
-
-/** As `loadNodes`, of a text; `path` is named in the fault. */
-export function parseNodes(text: string, env: Environment, path: string): FileNodes {
-  return nodesFile.parse(text, env, path)
 }
 
 /** As `watchYamlFile`, the file that the environment names. */
@@ -122,11 +189,7 @@ export function watchNodes({
   return nodesFile.watch({ ...nodesFileOf(env), env, ...options })
 }
 
-export function nodeSetOf(
-  nodes: readonly RunNode[],
-  secrets: readonly string[] = [],
-  version = '',
-): FileNodes {
+export function nodeSetOf(nodes: readonly RunNode[], secrets: readonly string[] = [], version = ''): NodeSet {
   const bySlug = new Map(nodes.map((node) => [node.slug, node]))
   const byCodename = new Map(nodes.map((node) => [node.codename, node]))
   return {
@@ -148,9 +211,9 @@ function checkNames(nodes: Record<string, { codename?: unknown } | null>, { faul
       )
     } else if (takenSlugs.has(slug)) fault('is a path of the run gateway itself; use another slug', slug)
     if (given === null || typeof given !== 'object') continue
-    const missing = given.codename === undefined ? missingCodename(slug) : null
-    if (missing !== null) fault(missing, slug)
     const codename = given.codename ?? codenameOf(slug)
+    if (given.codename === undefined && !codenamePattern.test(codenameOf(slug)))
+      fault(`needs ${codenameForm}`, slug)
     if (codenames.has(codename)) fault('has the codename of another node', slug)
     codenames.add(codename)
   }

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { describe, expect, it } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { loadNodes, nodesFileOf, parseNodes, watchNodes } from '#services/runs/nodes/nodes-file.ts'
+import { loadNodes, nodesFile, nodesFileOf, watchNodes } from '#services/runs/nodes/nodes.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 
 const env = { TOKEN: 'a-secret-of-a-node', HOST_OF_ATLAS: 'atlas.example' }
-const parse = (text: string) => parseNodes(text, env, 'nodes.yaml')
+const parse = (text: string) => nodesFile.parse(text, env, 'nodes.yaml')
 
 function faultsOf(text: string): string[] {
   try {
