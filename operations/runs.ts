@@ -106,7 +106,7 @@ export const listRunsOperation = defineOperation({
   ): Promise<{ runs: RunView[] }> {
     const runs = await listPages(output, most, async (limit, before: number | undefined) => {
       const from = before === undefined ? {} : { before }
-      const page = await listRuns(platform.engines.relational, { all: true, ...filters, limit, ...from })
+      const page = await listRuns(platform.engines.relational, { own: null, ...filters, limit, ...from })
       const shown = page.runs.filter(({ trigger }) => all || trigger !== 'report')
       return { rows: shown.map(viewOfRun), next: page.next }
     })
@@ -124,8 +124,8 @@ export const listDispatchesOperation = defineOperation({
   name: 'dispatches list',
   needs: [],
   args: Type.Object({
-    /** Only those that this caller started, or that are of this user. */
-    own: Type.Optional(Type.Object({ callerUid: Type.String(), userUid: Type.String() })),
+    /** Only those that the caller of this uid started, or that are of this user. */
+    own: Type.Optional(Type.String()),
     status: Type.Optional(Type.Enum(dispatchStatuses)),
     limit: Type.Integer({ minimum: 1, maximum: 1_000 }),
     before: Type.Optional(Type.Integer()),

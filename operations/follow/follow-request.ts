@@ -178,7 +178,7 @@ function windowOf(aroundMs: number): { from: Date; to: Date } {
 /** Those that are known already, or that the request accepted; the oldest first. */
 async function runsOf(platform: OperatedPlatform, { runs, requestId }: Subject): Promise<Run[]> {
   if (runs.length > 0 || requestId === null) return runs
-  const page = await listRuns(platform.engines.relational, { all: true, requestId, limit: runsMax })
+  const page = await listRuns(platform.engines.relational, { own: null, requestId, limit: runsMax })
   return page.runs.reverse()
 }
 

@@ -80,7 +80,7 @@ async function runNamed({ engines }: OperatedPlatform, id: string): Promise<Subj
   const run = runPattern.test(id) ? await readRun(engines.relational, id) : null
   if (!run) return null
   const { runs } = await listRuns(engines.relational, {
-    all: true,
+    own: null,
     rootRunId: run.rootRunId,
     limit: runsMax,
   })
@@ -97,7 +97,7 @@ async function dispatchNamed({ engines }: OperatedPlatform, id: string): Promise
   const goalId = Number(digits)
   const dispatch = digits === undefined ? null : await readDispatch(engines.relational, goalId)
   if (!dispatch) return null
-  const { runs } = await listRuns(engines.relational, { all: true, goalId, limit: runsMax })
+  const { runs } = await listRuns(engines.relational, { own: null, goalId, limit: runsMax })
   return unknown({
     kind: 'dispatch',
     requestId: dispatch.runs[0]?.requestId ?? null,

@@ -127,7 +127,7 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     },
     talkSoFar: async (rootRunId) =>
       (await readEvents(relational, { rootRunId, after: 0, limit: 1_000 })).length,
-    all: async () => (await listRuns(relational, { all: true, limit: 10_000 })).runs.reverse(),
+    all: async () => (await listRuns(relational, { own: null, limit: 10_000 })).runs.reverse(),
     async close() {
       await Promise.all(dispatchers.splice(0).map((dispatcher) => dispatcher.close()))
     },

@@ -51,7 +51,7 @@ export function registerDispatchList(scope: FastifyInstance, { context }: MainAp
       const { status: wanted, limit, cursor } = request.query
       const { access, uid } = callerOf(request)
       const found = await operate(context, request, listDispatchesOperation, {
-        ...(access === 'admin' ? {} : { own: { callerUid: uid, userUid: uid } }),
+        ...(access === 'admin' ? {} : { own: uid }),
         ...(wanted === undefined ? {} : { status: wanted }),
         ...readPage({ ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) }),
       })

@@ -2,6 +2,7 @@
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { type ClaimedRun, type Content, type RunEvent, spokenText } from '../state/types.ts'
+import type { Report, RunHost } from './parts.ts'
 
 const contextMessages = 20
 const contextMessageLengthMax = 4_000
@@ -11,17 +12,13 @@ interface NodeMessage {
   customMetadata?: Record<string, unknown>
 }
 
-interface MessageParts {
-  relational: SqlExecutor
-  /** The report that a run brings. */
-  readReport(runId: string): Promise<Report | null>
-}
-
 /** Null when there is nothing to say any more. */
-export async function nodeMessageOf(host: MessageParts, run: ClaimedRun): Promise<NodeMessage | null> {
-  const { relational: executor } = host
+export async function nodeMessageOf(
+  { relational: executor, readReport }: Pick<RunHost, 'relational' | 'readReport'>,
+  run: ClaimedRun,
+): Promise<NodeMessage | null> {
   const customMetadata = run.customMetadata ? { customMetadata: run.customMetadata } : {}
-  if (run.trigger === 'report') return reportMessage(await host.readReport(run.runId))
+  if (run.trigger === 'report') return reportMessage(await readReport(run.runId))
   if (run.message === null || (await isVoid(executor, run))) return null
   if (run.trigger !== 'mention') return { message: { role: 'user', ...run.message }, ...customMetadata }
   const said = await readConversation(executor, run, contextMessages)
@@ -95,15 +92,6 @@ export async function readConversation(
     const text = content ? spokenText(content) : ''
     return text === '' ? [] : [{ author, text }]
   })
-}
-
-/** A report to AXON. */
-export interface Report {
-  /** The id of the run that it is about. */
-  reportId: string
-  agent: string
-  status: string
-  [key: string]: unknown
 }
 
 /** The reports that these runs bring, in their order. */

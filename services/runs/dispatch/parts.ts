@@ -10,7 +10,6 @@ import type { EndedRun, HeldEnd } from '../state/end.ts'
 import type { EventOfRun, StoredPosition } from '../state/events.ts'
 import type { ClaimedRun } from '../state/types.ts'
 import type { RunNews } from './news.ts'
-import type { Report } from './node-message.ts'
 
 export interface DispatcherParts extends NodeCalls {
   relational: Relational
@@ -28,6 +27,15 @@ export interface DispatcherParts extends NodeCalls {
   /** How long `close` lets runs go on; asked when it begins. */
   drainMs(): number
   retentionDays: number
+}
+
+/** A report to AXON. */
+export interface Report {
+  /** The id of the run that it is about. */
+  reportId: string
+  agent: string
+  status: string
+  [key: string]: unknown
 }
 
 /** What a run of this dispatcher may ask of it. */

@@ -31,22 +31,14 @@ export class RunEvents {
   #partials = 0
   #partialBytes = 0
   #shown = false
-  #summary: string | null = null
-  #error: RunError | null = null
+  /** The text of the last final event, without secrets. */
+  summary: string | null = null
+  /** What the agent reported as its fault, unless it went on after it. */
+  error: RunError | null = null
 
   constructor(host: RunHost, control: RunControl) {
     this.#host = host
     this.#control = control
-  }
-
-  /** The text of the last final event, without secrets. */
-  get summary(): string | null {
-    return this.#summary
-  }
-
-  /** What the agent reported as its fault, unless it went on after it. */
-  get error(): RunError | null {
-    return this.#error
   }
 
   /** The agents that the user's message names start together with the one that it is for. */
@@ -120,11 +112,11 @@ export class RunEvents {
 
   #note(event: RunEvent): void {
     const text = event.content ? spokenText(event.content) : ''
-    if (isFault(event, text !== '' || this.#summary !== null)) {
-      this.#error = agentError(event.errorMessage ?? event.errorCode!, this.#host.nodes().secrets)
+    if (isFault(event, text !== '' || this.summary !== null)) {
+      this.error = agentError(event.errorMessage ?? event.errorCode!, this.#host.nodes().secrets)
     } else if (text !== '') {
-      this.#error = null
-      this.#summary = cutBytes(masked(text, this.#host.nodes().secrets), summaryBytesMax)
+      this.error = null
+      this.summary = cutBytes(masked(text, this.#host.nodes().secrets), summaryBytesMax)
     }
   }
 }

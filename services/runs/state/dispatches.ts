@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import { sizedPage } from '#runtime/http/paging.ts'
 import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
-import { insertRun, originOf, refusal } from './accept.ts'
+import { insertRun, type NewRun, originOf, refusal } from './accept.ts'
 import { cancelNotice, wakeDispatchers } from './claims.ts'
 import { cancelWithin } from './end.ts'
 import {
@@ -21,15 +21,11 @@ import {
 const titleLengthMax = 120
 const deadlineMs = 300_000
 
-export interface NewDispatch {
-  userId: string
-  sessionId: string
+export interface NewDispatch
+  extends Pick<NewRun, 'userId' | 'sessionId' | 'callerUid' | 'requestId' | 'traceparent'> {
   message: Content
-  callerUid: string
   /** Author of the goal. */
   author: Author
-  requestId: string | null
-  traceparent?: string
   /** The same in every run of one request: the dispatch that it made before is given again. */
   creationKey: string
   /** One for each agent, in the order of the nodes file. */
@@ -116,10 +112,8 @@ async function insertRuns(
   }
 }
 
-type DispatchRow = Omit<Dispatch, 'runs'>
-
 export async function readDispatch(executor: SqlExecutor, goalId: number): Promise<Dispatch | null> {
-  const { rows } = await executor.query<DispatchRow>(
+  const { rows } = await executor.query<Omit<Dispatch, 'runs'>>(
     `select goal_id as "goalId", user_id as "userId", user_uid as "userUid", session_id as "sessionId", status, deadline,
        result, caller_uid as "callerUid", created_at as "createdAt", ended_at as "endedAt"
      from platform.dispatches where goal_id = $1`,
@@ -175,23 +169,16 @@ export async function endDispatch(
 }
 
 interface DispatchQuery {
-  /** Those that this caller started, or that are of this user, by uid; without it everybody's. */
-  own?: { callerUid: string; userUid: string }
+  /** Those that the caller of this uid started, or that are of this user; without it everybody's. */
+  own?: string
   status?: DispatchStatus
   limit: number
   /** Only those with a smaller goal id. */
   before?: number
 }
 
-export interface ListedDispatch {
-  goalId: number
+export interface ListedDispatch extends Omit<Dispatch, 'userUid' | 'result' | 'callerUid' | 'runs'> {
   title: string
-  status: DispatchStatus
-  userId: string
-  sessionId: string
-  deadline: Date
-  createdAt: Date
-  endedAt: Date | null
   /** Its agents by state, without those that joined; empty states are missing. */
   counts: Partial<Record<RunStatus, number>>
 }
@@ -214,7 +201,10 @@ async function readDispatches(
   const params: SqlValue[] = [limit]
   const conditions: string[] = []
   const param = (value: SqlValue) => `$${params.push(value)}`
-  if (own) conditions.push(`(d.caller_uid = ${param(own.callerUid)} or d.user_uid = ${param(own.userUid)})`)
+  if (own !== undefined) {
+    const uid = param(own)
+    conditions.push(`(d.caller_uid = ${uid} or d.user_uid = ${uid})`)
+  }
   if (status !== undefined) conditions.push(`d.status = ${param(status)}`)
   if (before !== undefined) conditions.push(`d.goal_id < ${param(before)}`)
   const { rows } = await executor.query<ListedDispatch>(

@@ -9,7 +9,7 @@ import { AppError } from '#lib/errors.ts'
 import { runsControl } from '#topics/catalog.ts'
 import { cancelNotice, wakeDispatchers } from './claims.ts'
 import { readRun } from './read.ts'
-import type { Run, RunError, RunStatus, RunTrigger } from './types.ts'
+import type { Run, RunError } from './types.ts'
 
 /** The orchestrator: reports of all other agents go to it. */
 export const axon = { slug: 'axon', codename: 'AXON' } as const
@@ -26,18 +26,13 @@ interface RunEnd {
 }
 
 /** A run that this call ended. */
-export interface EndedRun {
-  runId: string
-  rootRunId: string
-  slug: string
-  goalId: number | null
-  trigger: RunTrigger
-  attempt: number
-  status: RunStatus
+export interface EndedRun
+  extends Pick<
+    Run,
+    'runId' | 'rootRunId' | 'slug' | 'goalId' | 'trigger' | 'attempt' | 'status' | 'lastEventId'
+  > {
   /** No run of its tree is queued or running any more. */
   treeEnded: boolean
-  /** Last event of its tree. */
-  lastEventId: number
   /** The run that brings AXON the report. */
   reportRunId: string | null
   /** Other runs wait at its node, or in its lane. */

@@ -23,11 +23,8 @@ export async function readRun(executor: SqlExecutor, runId: string): Promise<Run
 }
 
 export interface RunQuery {
-  /** Runs that this caller started, or that are of this user, by uid; both: either of them. */
-  callerUid?: string
-  userUid?: string
-  /** Everybody's, reports to AXON as well. */
-  all?: boolean
+  /** Only those that the caller of this uid started, or that are of this user, without reports; null: everybody's. */
+  own: string | null
   /** Only runs of users of this name. */
   userId?: string
   agent?: string
@@ -42,14 +39,8 @@ export interface RunQuery {
   before?: number
 }
 
-interface RunPage {
-  runs: Run[]
-  /** Undefined at the end. */
-  next: number | undefined
-}
-
-/** The newest first, by pages that end at `limit` or at `pageBytesMax`. `agent` is a codename or slug, in any case. */
-export async function listRuns(executor: SqlExecutor, query: RunQuery): Promise<RunPage> {
+/** The newest first, by pages that end at `limit` or at `pageBytesMax`; `next` is undefined on the last one. `agent` is a codename or slug, in any case. */
+export async function listRuns(executor: SqlExecutor, query: RunQuery) {
   const { rows, isLast } = await sizedPage<Run & { id: number }>(query.limit, (limit, last) =>
     readRuns(executor, { ...query, limit, ...(last ? { before: last.id } : {}) }),
   )
@@ -62,15 +53,7 @@ async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & 
   const where = (sql: (param: string) => string, value: SqlValue | undefined) => {
     if (value !== undefined) conditions.push(sql(`$${params.push(value)}`))
   }
-  const { callerUid, userUid } = query
-  if (!query.all) {
-    conditions.push(`r.trigger <> 'report'`)
-    const own = [
-      ...(callerUid === undefined ? [] : [`r.caller_uid = $${params.push(callerUid)}`]),
-      ...(userUid === undefined ? [] : [`r.user_uid = $${params.push(userUid)}`]),
-    ]
-    conditions.push(own.length === 0 ? 'false' : `(${own.join(' or ')})`)
-  }
+  where((p) => `r.trigger <> 'report' and (r.caller_uid = ${p} or r.user_uid = ${p})`, query.own ?? undefined)
   where((p) => `r.user_id = ${p}`, query.userId)
   where((p) => `r.slug = lower(${p})`, query.agent)
   where((p) => `r.status = ${p}`, query.status)
@@ -105,12 +88,12 @@ export async function readEvents(
   executor: SqlExecutor,
   { rootRunId, after, limit, runId }: { rootRunId: string; after: number; limit: number; runId?: string },
 ): Promise<StoredEvent[]> {
-  const { rows } = await executor.query<EventRow>(
-    piecesOf(`select seq, run_id, event from platform.run_events
-      where root_run_id = $1 and seq > $2 and ($4::text is null or run_id = $4) order by seq limit $3`),
+  return storedEvents(
+    executor,
+    `select seq, run_id, event from platform.run_events
+      where root_run_id = $1 and seq > $2 and ($4::text is null or run_id = $4) order by seq limit $3`,
     [rootRunId, after, limit, runId ?? null],
   )
-  return rows.map(toStored)
 }
 
 /** As `readEvents`, over all runs of a dispatch; `seq` counts within the dispatch. */
@@ -118,29 +101,27 @@ export async function readDispatchEvents(
   executor: SqlExecutor,
   { goalId, after, limit }: { goalId: number; after: number; limit: number },
 ): Promise<StoredEvent[]> {
-  const { rows } = await executor.query<EventRow>(
-    piecesOf(`select goal_seq as seq, run_id, event from platform.run_events
-      where goal_id = $1 and goal_seq > $2 order by goal_seq limit $3`),
+  return storedEvents(
+    executor,
+    `select goal_seq as seq, run_id, event from platform.run_events
+      where goal_id = $1 and goal_seq > $2 order by goal_seq limit $3`,
     [goalId, after, limit],
   )
-  return rows.map(toStored)
 }
 
 /** Long events stay where they are until they are wanted: their lengths are known without them. */
-function piecesOf(selection: string): string {
-  return `select seq, run_id, event from (
-      select *, sum(octet_length(event)) over (order by seq rows unbounded preceding) as upto from (${selection}) found) sized
-    where upto - octet_length(event) < ${pieceBytesMax} order by seq`
-}
-
-interface EventRow {
-  seq: number
-  run_id: string
-  event: string
-}
-
-function toStored({ seq, run_id, event }: EventRow): StoredEvent {
-  return { seq, runId: run_id, event: parseEvent(event) }
+async function storedEvents(
+  executor: SqlExecutor,
+  selection: string,
+  params: SqlValue[],
+): Promise<StoredEvent[]> {
+  const { rows } = await executor.query<{ seq: number; runId: string; event: string }>(
+    `select seq, run_id as "runId", event from (
+       select *, sum(octet_length(event)) over (order by seq rows unbounded preceding) as upto from (${selection}) found) sized
+     where upto - octet_length(event) < ${pieceBytesMax} order by seq`,
+    params,
+  )
+  return rows.map(({ seq, runId, event }) => ({ seq, runId, event: parseEvent(event) }))
 }
 
 /** Numbers that no double holds keep their digits. */

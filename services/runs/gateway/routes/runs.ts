@@ -82,7 +82,7 @@ function registerList(scope: FastifyInstance, { relational }: RunParts): void {
       const { access, uid } = callerOf(request)
       const found = await listRuns(relational, {
         ...asked,
-        ...(access === 'admin' ? { all: true } : { callerUid: uid, userUid: uid }),
+        own: access === 'admin' ? null : uid,
         ...readPage(request.query as PageParameters),
       })
       linkNext(request, reply, found.next)

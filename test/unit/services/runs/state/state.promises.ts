@@ -278,7 +278,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       )
       expect(await pruneRuns(relational, 30)).toBe(1)
       expect(await pruneRuns(relational, 30)).toBe(0)
-      const { runs } = await listRuns(relational, { all: true, limit: 10 })
+      const { runs } = await listRuns(relational, { own: null, limit: 10 })
       expect(runs.map((one) => one.runId)).toEqual([kept.runId, runIdOf('report', runId)])
       const { rows } = await relational.query('select from platform.run_events')
       expect(rows).toEqual([])
@@ -294,7 +294,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       let before: number | undefined
       do {
         const page = await listRuns(relational, {
-          callerUid: 'uid-ada',
+          own: 'uid-ada',
           limit: 2,
           ...(before ? { before } : {}),
         })
@@ -302,10 +302,9 @@ export function describeRows(open: () => Promise<Relational>): void {
         before = page.next
       } while (before)
       expect(seen).toEqual(ids)
-      expect((await listRuns(relational, { userUid: 'bob', limit: 9 })).runs).toHaveLength(1)
-      expect((await listRuns(relational, { limit: 9 })).runs).toEqual([])
+      expect((await listRuns(relational, { own: 'bob', limit: 9 })).runs).toHaveLength(1)
       expect(
-        (await listRuns(relational, { all: true, agent: 'WHALE', sessionId: 's1', limit: 9 })).runs,
+        (await listRuns(relational, { own: null, agent: 'WHALE', sessionId: 's1', limit: 9 })).runs,
       ).toHaveLength(2)
     })
   })

@@ -169,12 +169,11 @@ function describeNames(opened: () => World): void {
     const kite = await agent('kite')
     const own = await accept(relational, { userId: 'kite', callerUid: 'an admin', sessionId: 'a' })
     const free = await accept(relational, { userId: 'ada', callerUid: kite, sessionId: 'b' })
-    const idsOf = async (query: object) =>
+    const idsOf = async (query: { own: string | null; userId?: string }) =>
       (await listRuns(relational, { limit: 9, ...query })).runs.map(({ runId }) => runId)
-    expect(await idsOf({ userUid: kite })).toEqual([own.runId])
-    expect(await idsOf({ callerUid: kite, userUid: kite })).toEqual([free.runId, own.runId])
-    expect(await idsOf({ userUid: 'kite' })).toEqual([])
-    expect(await idsOf({ all: true, userId: 'kite' })).toEqual([own.runId])
+    expect(await idsOf({ own: kite })).toEqual([free.runId, own.runId])
+    expect(await idsOf({ own: 'kite' })).toEqual([])
+    expect(await idsOf({ own: null, userId: 'kite' })).toEqual([own.runId])
   })
 }
 
@@ -225,10 +224,10 @@ function describeRenewed(opened: () => World): void {
     const uids = await userUids(opened())
     expect([uids[ended!.reportRunId!], uids[synthesis!]]).toEqual([old, old])
     for (const uid of [old, renewed]) {
-      const { runs } = await listRuns(relational, { userUid: uid, limit: 9 })
+      const { runs } = await listRuns(relational, { own: uid, limit: 9 })
       expect(runs.length > 0).toBe(uid === old)
       const { dispatches } = await listDispatches(relational, {
-        own: { callerUid: uid, userUid: uid },
+        own: uid,
         limit: 9,
       })
       expect(dispatches.length).toBe(uid === old ? 1 : 0)
