@@ -1,9 +1,8 @@
 /** The dispatcher: claims runs, works on them, and looks after those of dispatchers and nodes that are gone. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { sleep } from '#lib/backoff.ts'
+import { createWakeup, sleep } from '#lib/backoff.ts'
 import { isUnavailable } from '#lib/errors.ts'
-import { createWakeup } from '#lib/wakeup.ts'
 import { withLease } from '#runtime/leases.ts'
 import { noTracing } from '#runtime/observe/tracing/tracing.ts'
 import { startRepeating } from '#runtime/repeat.ts'
