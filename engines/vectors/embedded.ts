@@ -8,9 +8,12 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { checkOperations, newestPerId, vectorDimension, vectorsUnavailable } from './collections.ts'
-import { type LogLevel, type PackedPoints, packWrites, unpackPoints } from './embedded/packing.ts'
-import type { EmbeddedHandlers, EngineOptions } from './embedded/thread.ts'
-import type { Hit, Point, VectorStore } from './port.ts'
+import type { MessageLog } from './embedded/points-file.ts'
+import type { Write } from './embedded/points-table.ts'
+import type { EmbeddedHandlers, EngineOptions, PackedPoint } from './embedded/thread.ts'
+import type { Payload, Point, PointOperation, VectorStore } from './port.ts'
+
+type LogLevel = Parameters<MessageLog>[0]
 
 export interface EmbeddedVectorsOptions {
   /** Its owner must hold the lock of the data directory: nothing here stops a second process. */
@@ -81,8 +84,8 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
         const sent: Promise<unknown>[] = []
         await inSlices(newestPerId(operations), (slice) => {
           if (signal?.aborted) throw vectorsUnavailable()
-          const writes = packWrites(slice, dimension)
-          const applied = worker.send('apply', [collection, writes, generation], [writes.vectors.buffer])
+          const { writes, moved } = packWrites(slice, dimension)
+          const applied = worker.send('apply', [collection, writes, generation], [moved])
           // Awaited below; one that fails before must not end the process.
           applied.catch(() => undefined)
           sent.push(applied)
@@ -100,21 +103,17 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
           [collection, { ...query, vector }],
           [vector.buffer],
         )) as Awaited<ReturnType<typeof call.search>>
-        const hits: Hit[] = unpackPoints(found).map((point, i) => ({ ...point, score: found.scores[i]! }))
-        return { hits, eligible: found.eligible, filled: found.filled }
+        const { points, scores, eligible, filled } = found
+        return { hits: points.map((point, i) => ({ ...unpack(point), score: scores[i]! })), eligible, filled }
       }),
     scroll: (collection, query) =>
       on(collection, 'scroll', async () => {
         const found = await call.scroll(collection, query)
-        return { points: unpackPoints(found), next: found.next }
+        return { points: found.points.map(unpack), next: found.next }
       }),
     count: (collection, filter) => on(collection, 'count', () => call.count(collection, filter)),
     get: (collection, ids) =>
-      on(
-        collection,
-        'get',
-        async () => unpackPoints((await call.get(collection, ids)) as PackedPoints) as Point[],
-      ),
+      on(collection, 'get', async () => (await call.get(collection, ids)).map(unpack) as Point[]),
     stats: () => run('stats', () => call.stats()),
     liveGeneration: () => run('liveGeneration', () => call.liveGeneration()),
     createGeneration: (generation) => run('createGeneration', () => call.createGeneration(generation)),
@@ -136,6 +135,26 @@ async function inSlices<T>(items: T[], work: (slice: T[], from: number) => void)
     if (from > 0) await nextTurn()
     work(items.slice(from, from + operationsPerSlice), from)
   }
+}
+
+/** The operations as they go to the thread: all vectors in one buffer, which is moved, not copied. */
+function packWrites(operations: PointOperation[], dimension: number) {
+  const upserts = operations.filter(({ kind }) => kind === 'upsert')
+  const vectors = new Float32Array(upserts.length * dimension)
+  let packed = 0
+  const writes = operations.map((operation): Write => {
+    const { id, position } = operation
+    if (operation.kind === 'delete') return { id, position, payload: null, vector: null }
+    const vector = vectors.subarray(packed, packed + dimension)
+    vector.set(operation.vector)
+    packed += dimension
+    return { id, position, payload: JSON.stringify(operation.payload), vector }
+  })
+  return { writes, moved: vectors.buffer }
+}
+
+function unpack({ payload, ...point }: PackedPoint) {
+  return payload === undefined ? point : { ...point, payload: JSON.parse(payload) as Payload }
 }
 
 async function closeWorker(

@@ -7,7 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { CollectionStats } from '../port.ts'
-import type { MessageLog } from './packing.ts'
+import type { MessageLog } from './points-file.ts'
 import { type Change, type PointsTable, tokensOf } from './points-table.ts'
 
 export interface IndexEntry {

@@ -9,7 +9,6 @@ import { filterTokens, matches } from '../filter.ts'
 import type { Filter, Payload, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
 import type { IndexKeeper } from './index-keeper.ts'
-import { jsonBytes } from './packing.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
 
@@ -150,6 +149,18 @@ export function createPointReader(
     },
     get: (ids: string[]): StoredPoint[] => table.byIds(ids),
   }
+}
+
+/** A float32 as JSON has about so many characters. */
+const bytesPerNumber = 20
+
+/** Roughly: characters of what a caller gets of a point, as JSON. */
+export function jsonBytes(
+  { id, payload, vector }: StoredPoint,
+  { withPayload, withVector }: Pick<ScrollQuery, 'withPayload' | 'withVector'>,
+): number {
+  const ofPayload = withPayload === false ? 0 : payload.length
+  return id.length + ofPayload + (withVector === true ? vector.length * bytesPerNumber : 0)
 }
 
 /** A page that is being filled; `add` is false for the point that the next one begins with. */

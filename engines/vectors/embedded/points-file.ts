@@ -10,8 +10,13 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { allRows, firstRow, inTransaction, lookInto } from '#lib/sqlite.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import type { CheckpointHandlers } from './checkpoint-thread.ts'
-import type { MessageLog } from './packing.ts'
 import { dropPointsTables, makePointsTables, openPointsTable, type PointsTable } from './points-table.ts'
+
+export type MessageLog = (
+  level: 'info' | 'warn' | 'error',
+  message: string,
+  fields?: Record<string, unknown>,
+) => void
 
 /** Vectors of 1536 numbers and a usual payload fill one page. */
 const pageBytes = 8192

@@ -11,8 +11,9 @@ import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
 import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
 import { type Generations, openGenerations, type PointCollection } from './generations.ts'
 import { type CleanIndexes, type IndexFolder, openDiskFolder, openRamFolder } from './index-folder.ts'
-import { type MessageLog, type PackedWrites, packPoints, unpackWrites } from './packing.ts'
-import { openPointsFile } from './points-file.ts'
+import { jsonBytes } from './point-reader.ts'
+import { type MessageLog, openPointsFile } from './points-file.ts'
+import type { StoredPoint, Write } from './points-table.ts'
 import { createWriteQueue, type WriteQueue } from './write-queue.ts'
 import { loadZvec } from './zvec-index.ts'
 
@@ -133,9 +134,9 @@ const handlers = {
     opened ??= openEngine(ownData<EngineOptions>(), log)
     return (await opened).driver
   },
-  async apply(name: string, writes: PackedWrites, generation: number | undefined): Promise<void> {
+  async apply(name: string, writes: Write[], generation: number | undefined): Promise<void> {
     const { generations, queue } = await engine()
-    await queue.add(generations.collection(name, generation).target, unpackWrites(writes))
+    await queue.add(generations.collection(name, generation).target, writes)
   },
   /** Clears the live generation's deletions in small steps, so that no call waits for a large table. */
   async forgetDeletions(before: number): Promise<void> {
@@ -149,14 +150,15 @@ const handlers = {
     const { points, eligible } = await generations.collection(name).read((reader) => reader.search(query))
     queue.searched()
     const isBare = query.withPayload === false && query.withVector !== true
-    const packed = packPoints(points, query, isBare ? undefined : query.bytesMax)
+    const filled = isBare ? points.length : countWithin(points, query)
     const scores = points.map((point) => point.score)
-    return new Transferred({ ...packed.value, scores, eligible }, packed.transfer)
+    const { value, transfer } = packPoints(points, query, filled)
+    return new Transferred({ points: value, scores, eligible, filled }, transfer)
   },
   async scroll(name: string, query: ScrollQuery) {
     const { points, next } = await (await collection(name)).read((reader) => reader.scroll(query))
-    const packed = packPoints(points, query)
-    return new Transferred({ ...packed.value, next }, packed.transfer)
+    const { value, transfer } = packPoints(points, query)
+    return new Transferred({ points: value, next }, transfer)
   },
   async count(name: string, filter: Filter | undefined): Promise<number> {
     return (await collection(name)).read((reader) => reader.count(filter))
@@ -183,5 +185,45 @@ const handlers = {
 }
 
 export type EmbeddedHandlers = typeof handlers
+
+type Wanted = Pick<SearchQuery, 'withPayload' | 'withVector' | 'bytesMax'>
+
+/** How many of the points, the first of them, lie within `bytesMax`; one does whatever its size. */
+function countWithin(points: StoredPoint[], wanted: Wanted): number {
+  const { bytesMax = Number.POSITIVE_INFINITY } = wanted
+  let bytes = 0
+  const over = points.findIndex((point, i) => {
+    bytes += jsonBytes(point, wanted)
+    return i > 0 && bytes > bytesMax
+  })
+  return over === -1 ? points.length : over
+}
+
+export interface PackedPoint {
+  id: string
+  /** JSON text. */
+  payload?: string
+  vector?: Float32Array
+}
+
+/** The points as they go to the main thread: all vectors in one buffer, which is moved. Only the first `filled` are whole. */
+function packPoints(
+  points: StoredPoint[],
+  wanted: Wanted,
+  filled = points.length,
+): Transferred<PackedPoint[]> {
+  const dimension = wanted.withVector === true ? (points[0]?.vector.length ?? 0) : 0
+  const vectors = new Float32Array(filled * dimension)
+  const packed = points.map(({ id, payload, vector }, i): PackedPoint => {
+    if (i >= filled) return { id }
+    if (dimension > 0) vectors.set(vector, i * dimension)
+    return {
+      id,
+      ...(wanted.withPayload === false ? {} : { payload }),
+      ...(dimension === 0 ? {} : { vector: vectors.subarray(i * dimension, (i + 1) * dimension) }),
+    }
+  })
+  return new Transferred(packed, [vectors.buffer])
+}
 
 serveWorker(handlers)
