@@ -1,19 +1,11 @@
 /** The vector engine on Qdrant. It starts, and goes on, while Qdrant is away. */
 
-import type { QdrantClient } from '@qdrant/js-client-rest'
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { checkOperations, vectorDimension, vectorsUnavailable } from './collections.ts'
 import type { VectorStore } from './port.ts'
-import {
-  type Call,
-  CollectionMissing,
-  createCall,
-  createClient,
-  createVectorSender,
-  type QdrantLog,
-} from './qdrant/calls.ts'
+import { type Call, CollectionMissing, openCalls, pathOf, type QdrantLog } from './qdrant/calls.ts'
 import { collectionOf, createGenerations } from './qdrant/generations.ts'
 import { createReader } from './qdrant/reader.ts'
 import { createWriter } from './qdrant/writer.ts'
@@ -21,8 +13,8 @@ import { createWriter } from './qdrant/writer.ts'
 const oldest = { major: 1, minor: 16 }
 
 /** The fault of the server's version; null when there is none. */
-async function tooOld(client: QdrantClient, call: Call): Promise<string | null> {
-  const { version } = await call('version', () => client.versionInfo())
+async function tooOld(call: Call): Promise<string | null> {
+  const { version } = await call<{ version: string }>('version', 'GET', '/')
   const [major = 0, minor = 0] = version.split('.').map(Number)
   if (major > oldest.major || (major === oldest.major && minor >= oldest.minor)) return null
   return `Qdrant ${version} is too old: ${oldest.major}.${oldest.minor} or newer is needed, for conditional writes.`
@@ -50,22 +42,18 @@ const prepareWait = { baseMs: 500, maxMs: 10_000 }
  * background. Throws AppError `invalid_configuration` for a Qdrant that cannot write under a condition.
  */
 export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<VectorStore> {
-  const { log, dimension = vectorDimension, collections, timeoutMs = vectorReadMs, url } = options
-  const address = { url, timeoutMs, ...(options.apiKey ? { apiKey: options.apiKey } : {}) }
-  const client = createClient(address)
-  const limitMs = timeoutMs * writeTimeoutFactor
-  const call = createCall(log)
-  const sender = createVectorSender(address)
-  const reader = createReader(client, sender, call, timeoutMs)
-  const unlimited = createClient({ ...address, timeoutMs: null })
-  const writer = createWriter(unlimited, sender, call, { dimension, limitMs })
-  const changing = createClient({ ...address, timeoutMs: timeoutMs * changeTimeoutFactor })
-  const generations = createGenerations(changing, call, collections, dimension)
-  const old = await withTimeout(tooOld(client, call), pingTimeoutMs, vectorsUnavailable).catch(() => null)
+  const { log, dimension = vectorDimension, collections, timeoutMs = vectorReadMs } = options
+  const calls = openCalls(options, log)
+  const call = calls.within(timeoutMs)
+  const reader = createReader(call)
+  const writer = createWriter(calls.within(timeoutMs * writeTimeoutFactor), dimension)
+  const changing = calls.within(timeoutMs * changeTimeoutFactor)
+  const generations = createGenerations(changing, collections, dimension)
+  const old = await withTimeout(tooOld(call), pingTimeoutMs, vectorsUnavailable).catch(() => null)
   if (old) throw new AppError('invalid_configuration', old)
   const readiness = keepReady(async () => {
     // It may have been away at the start, or come back as another one.
-    const fault = await tooOld(client, call)
+    const fault = await tooOld(call)
     if (fault) {
       log.error({ fault }, 'vectors.qdrant-too-old')
       throw vectorsUnavailable()
@@ -118,13 +106,13 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     dropGeneration: (generation) => run(() => generations.drop(generation)),
     ping: (limitMs = pingTimeoutMs) =>
       withTimeout(
-        run(async () => void (await call('ping', () => client.collectionExists(collections[0]!)))),
+        run(async () => void (await call('ping', 'GET', `${pathOf(collections[0]!)}/exists`))),
         limitMs,
         vectorsUnavailable,
       ),
     async close() {
       readiness.close()
-      await sender.close()
+      await calls.close()
     },
   }
 }

@@ -4,19 +4,12 @@
  * as long to write, to send and to read.
  */
 
-import { QdrantClient } from '@qdrant/js-client-rest'
 import type { Logger } from 'pino'
 import { Agent } from 'undici'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { pathPart } from '#lib/path-part.ts'
 import { vectorsUnavailable } from '../collections.ts'
-
-interface QdrantAddress {
-  url: string
-  apiKey?: string
-  /** Limit of each request; null where each brings its own. */
-  timeoutMs: number | null
-}
 
 export type QdrantLog = Pick<Logger, 'info' | 'warn' | 'error'>
 
@@ -29,102 +22,88 @@ export class CollectionMissing extends Error {
   override readonly name = 'CollectionMissing'
 }
 
-/** The key goes into a header and nowhere else: the client's own option prints a warning to the console. */
-export function createClient(address: QdrantAddress): QdrantClient {
-  const { origin, prefix, headers } = partsOf(address)
-  return new QdrantClient({
-    url: origin,
-    ...(prefix ? { prefix } : {}),
-    headers,
-    timeout: address.timeoutMs ?? Number.POSITIVE_INFINITY,
-    checkCompatibility: false,
-  })
-}
+/**
+ * Runs one request: `path` begins with a slash, `body` is JSON. Resolves with the `result` of the answer, of the form that
+ * Qdrant's documentation says. Throws CollectionMissing, AppError `validation_failed` for what Qdrant refuses as
+ * malformed, and `vector_engine_unavailable` where waiting may help.
+ */
+export type Call = <T>(
+  what: string,
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+  path: string,
+  body?: object | readonly BodyPart[],
+  signal?: AbortSignal,
+) => Promise<T>
 
-export type VectorSender = ReturnType<typeof createVectorSender>
-
-/** Requests that carry vectors. The client asks a function for each number of a body, and copies the whole three times. */
-export function createVectorSender(address: Omit<QdrantAddress, 'timeoutMs'>) {
-  const { origin, prefix, headers } = partsOf(address)
+/** Opens the connections to Qdrant. The key goes into a header and nowhere else. */
+export function openCalls({ url, apiKey }: { url: string; apiKey?: string | undefined }, log: QdrantLog) {
+  const { origin, pathname } = new URL(url)
+  const prefix = pathname.replace(/\/+$/, '')
+  const headers = {
+    // A compressed answer costs about 40 ms more than a plain one.
+    'accept-encoding': 'identity',
+    'content-type': 'application/json',
+    ...(apiKey ? { 'api-key': apiKey } : {}),
+  }
   const agent = new Agent()
+
+  async function send(method: string, path: string, body: Buffer | null, signal: AbortSignal) {
+    const answer = await agent.request({ origin, path: prefix + path, method, headers, body, signal })
+    const text = await answer.body.text()
+    if (answer.statusCode !== 200) throw new Refused(answer.statusCode, text)
+    const whole = JSON.parse(text)
+    // The version alone comes without a frame.
+    return 'result' in whole ? whole.result : whole
+  }
   return {
-    /**
-     * The `result` of Qdrant's answer, of the form that its documentation says. Rejects with what `createCall`
-     * translates. `path` begins with a slash.
-     */
-    async send<T>(method: string, path: string, body: readonly BodyPart[], signal: AbortSignal): Promise<T> {
-      const answer = await agent.request({
-        origin,
-        path: prefix + path,
-        method,
-        headers: { ...headers, 'content-type': 'application/json' },
-        body: encodeBody(body),
-        signal,
-      })
-      const text = await answer.body.text()
-      if (answer.statusCode !== 200) throw new Refused(answer.statusCode, text)
-      return (JSON.parse(text) as { result: T }).result
-    },
+    /** Calls of which each request ends after `limitMs`. */
+    within:
+      (limitMs: number): Call =>
+      async (what, method, path, body, signal) => {
+        const bytes = body ? encodeBody(Array.isArray(body) ? body : [JSON.stringify(body)]) : null
+        for (let attempt = 0; ; attempt++) {
+          const limit = AbortSignal.timeout(limitMs)
+          try {
+            return await send(method, path, bytes, signal ? AbortSignal.any([limit, signal]) : limit)
+          } catch (error) {
+            if (attempt + 1 === attemptsMax || !isBrokenConnection(error)) throw translate(what, error, log)
+            await sleep(backoffMs(attempt, retryWait))
+          }
+        }
+      },
     close: () => agent.destroy(),
   }
 }
 
-/** An answer that says no, in the form of the client's own errors. */
+/** Address of a collection. */
+export function pathOf(collection: string): string {
+  return `/collections/${pathPart(collection)}`
+}
+
+/** An answer that says no, in Qdrant's words. */
 class Refused extends Error {
   readonly status: number
-  readonly data: unknown
 
   constructor(status: number, text: string) {
-    super(`Qdrant answered ${status}`)
+    super(reasonIn(text) ?? `Qdrant answered ${status}`)
     this.status = status
-    this.data = readJson(text)
   }
 }
 
-function readJson(text: string): unknown {
+function reasonIn(text: string): string | undefined {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text).status.error
   } catch {
     return undefined
   }
 }
 
-function partsOf({ url, apiKey }: Omit<QdrantAddress, 'timeoutMs'>) {
-  const { origin, pathname } = new URL(url)
-  // A compressed answer costs about 40 ms more than a plain one.
-  const headers: Record<string, string> = { 'accept-encoding': 'identity' }
-  if (apiKey) headers['api-key'] = apiKey
-  return { origin, prefix: pathname.replace(/\/+$/, ''), headers }
-}
-
-export type Call = <T>(what: string, work: () => Promise<T>) => Promise<T>
-
-/**
- * Runs one request. Throws CollectionMissing, AppError `validation_failed` for what Qdrant refuses as malformed, and
- * `vector_engine_unavailable` where waiting may help.
- */
-export function createCall(log: QdrantLog): Call {
-  return async function call<T>(what: string, work: () => Promise<T>): Promise<T> {
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await work()
-      } catch (error) {
-        if (attempt + 1 < attemptsMax && isBrokenConnection(error)) {
-          await sleep(backoffMs(attempt, retryWait))
-          continue
-        }
-        throw translate(what, error, log)
-      }
-    }
-  }
-}
-
 function translate(what: string, error: unknown, log: QdrantLog): Error {
-  const status = (error as { status?: number }).status
-  const said = (error as { data?: { status?: { error?: unknown } } }).data?.status?.error
-  const cause = describeError(typeof said === 'string' ? new Error(said) : rootOf(error))
+  const status = error instanceof Refused ? error.status : undefined
   if (status === 404) return new CollectionMissing()
-  log.error({ call: what, status, cause }, 'vectors.qdrant-failed')
+  // Another process made the collection at the same time.
+  if (status === 409) return new AppError('conflict', 'Qdrant has it already.')
+  log.error({ call: what, status, cause: describeError(error) }, 'vectors.qdrant-failed')
   if (status === 400 || status === 413 || status === 422) {
     return new AppError('validation_failed', 'The vector engine refuses what it was sent.')
   }
@@ -133,16 +112,8 @@ function translate(what: string, error: unknown, log: QdrantLog): Error {
 
 /** The server closed an idle connection just when it was used again, or went away in the middle. */
 function isBrokenConnection(error: unknown): boolean {
-  const code = (rootOf(error) as { code?: unknown }).code
+  const { code } = error as { code?: unknown }
   return code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET'
-}
-
-/** `fetch` says "fetch failed" and hides the reason behind it. */
-function rootOf(error: unknown): unknown {
-  let root = error
-  for (let depth = 0; depth < 5 && root instanceof Error && root.cause instanceof Error; depth++)
-    root = root.cause
-  return root
 }
 
 /** Pieces of JSON text, and vectors, which become arrays of numbers. */

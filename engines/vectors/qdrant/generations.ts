@@ -1,9 +1,8 @@
 /** Generations in Qdrant: real collections `<name>__g<n>`, and an alias `<name>` that points at the live one. */
 
-import type { QdrantClient } from '@qdrant/js-client-rest'
 import { AppError } from '#lib/errors.ts'
 import { hnsw } from '../collections.ts'
-import { type Call, CollectionMissing } from './calls.ts'
+import { type Call, CollectionMissing, pathOf } from './calls.ts'
 import { deletedAtField, tokensField } from './points.ts'
 
 /** Field of the payload → what its index answers: filters on any key; which points are deleted, and since when. */
@@ -12,19 +11,19 @@ const indexes = [
   [deletedAtField, 'integer'],
 ] as const
 
+interface Alias {
+  alias_name: string
+  collection_name: string
+}
+
 export function collectionOf(name: string, generation: number | undefined): string {
   return generation === undefined ? name : `${name}__g${generation}`
 }
 
-export function createGenerations(
-  client: QdrantClient,
-  call: Call,
-  names: readonly string[],
-  dimension: number,
-) {
+export function createGenerations(call: Call, names: readonly string[], dimension: number) {
   /** Name → the generation that its alias points at. */
   async function aliased(): Promise<Map<string, number>> {
-    const { aliases } = await call('aliases', () => client.getAliases())
+    const { aliases } = await call<{ aliases: Alias[] }>('aliases', 'GET', '/aliases')
     const found = new Map<string, number>()
     for (const { alias_name, collection_name } of aliases) {
       const generation = collection_name.startsWith(`${alias_name}__g`)
@@ -39,27 +38,38 @@ export function createGenerations(
     if (found.size === 0) throw new CollectionMissing()
     return Math.max(...found.values())
   }
+  async function isThere(collection: string): Promise<boolean> {
+    const path = `${pathOf(collection)}/exists`
+    return (await call<{ exists: boolean }>('collection-exists', 'GET', path)).exists
+  }
+  function create(collection: string): Promise<unknown> {
+    return call('create-collection', 'PUT', pathOf(collection), {
+      vectors: { size: dimension, distance: 'Cosine' },
+      hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction },
+    })
+  }
   async function make(name: string, generation: number): Promise<void> {
     const collection = collectionOf(name, generation)
-    const { exists } = await call('collection-exists', () => client.collectionExists(collection))
-    if (!exists) {
-      await call('create-collection', () => createUnlessThere(client, collection, dimension))
+    if (!(await isThere(collection))) {
+      // Another process may make it at the same time.
+      await create(collection).catch(async (error: unknown) => {
+        if (!(await isThere(collection))) throw error
+      })
     }
     await makeIndexes(collection, true)
   }
   async function makeIndexes(collection: string, wait: boolean): Promise<void> {
-    const { payload_schema } = await call('indexes', () => client.getCollection(collection))
+    const path = pathOf(collection)
+    const { payload_schema } = await call<{ payload_schema: object }>('indexes', 'GET', path)
     for (const [field_name, field_schema] of indexes) {
-      if (payload_schema[field_name] !== undefined) continue
-      await call('create-index', () =>
-        client.createPayloadIndex(collection, { field_name, field_schema, wait }),
-      )
+      if (field_name in payload_schema) continue
+      await call('create-index', 'PUT', `${path}/index?wait=${wait}`, { field_name, field_schema })
     }
   }
   async function remove(generation: number): Promise<void> {
     for (const name of names) {
       try {
-        await call('delete-collection', () => client.deleteCollection(collectionOf(name, generation)))
+        await call('delete-collection', 'DELETE', pathOf(collectionOf(name, generation)))
       } catch (error) {
         if (!(error instanceof CollectionMissing)) throw error
       }
@@ -80,7 +90,7 @@ export function createGenerations(
       for (const name of found.keys()) await makeIndexes(name, false)
       if (missing.length === 0) return
       const actions = missing.map((name) => createAlias(name, generation))
-      await call('create-aliases', () => client.updateCollectionAliases({ actions }))
+      await call('create-aliases', 'POST', '/collections/aliases', { actions })
     },
     async create(generation: number): Promise<void> {
       await demandNotLive(generation)
@@ -91,16 +101,15 @@ export function createGenerations(
       const former = await live()
       if (former === generation) return
       for (const name of names) {
-        const collection = collectionOf(name, generation)
-        const { exists } = await call('collection-exists', () => client.collectionExists(collection))
-        if (!exists) throw new AppError('conflict', `There is no generation ${generation}.`)
+        if (await isThere(collectionOf(name, generation))) continue
+        throw new AppError('conflict', `There is no generation ${generation}.`)
       }
       // One request: Qdrant changes all of them at once.
       const actions = names.flatMap((name) => [
         { delete_alias: { alias_name: name } },
         createAlias(name, generation),
       ])
-      await call('flip-aliases', () => client.updateCollectionAliases({ actions }))
+      await call('flip-aliases', 'POST', '/collections/aliases', { actions })
       await remove(former)
     },
     async drop(generation: number): Promise<void> {
@@ -112,17 +121,4 @@ export function createGenerations(
 
 function createAlias(name: string, generation: number) {
   return { create_alias: { alias_name: name, collection_name: collectionOf(name, generation) } }
-}
-
-/** Another process may make it at the same time. */
-async function createUnlessThere(client: QdrantClient, collection: string, dimension: number): Promise<void> {
-  try {
-    await client.createCollection(collection, {
-      vectors: { size: dimension, distance: 'Cosine' },
-      hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction },
-    })
-  } catch (error) {
-    const { exists } = await client.collectionExists(collection)
-    if (!exists) throw error
-  }
 }

@@ -66,6 +66,7 @@ export function toQdrantPoint(operation: PointOperation, pointId: string, dimens
 }
 
 export interface QdrantRecord {
+  id: string
   payload?: unknown
   vector?: unknown
 }

@@ -1,8 +1,6 @@
 /** Makes Qdrant's answers those that the port promises: in order, complete, with exact counts. */
 
-import type { QdrantClient } from '@qdrant/js-client-rest'
 import { createLru } from '#lib/lru.ts'
-import { pathPart } from '#lib/path-part.ts'
 import { hnsw } from '../collections.ts'
 import type {
   CollectionStats,
@@ -14,7 +12,7 @@ import type {
   SearchResult,
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
-import type { Call, VectorSender } from './calls.ts'
+import { type Call, pathOf } from './calls.ts'
 import {
   createPointIds,
   deletedAtField,
@@ -38,20 +36,13 @@ const graphBytesPerPoint = hnsw.m * 2 * Uint32Array.BYTES_PER_ELEMENT
 /** What Qdrant finds: "ScoredPoint" in its API. */
 type Scored = QdrantRecord & { score: number }
 
-/** `limitMs`: time limit of a search; that of the other calls is the client's own. */
-export function createReader(
-  client: QdrantClient,
-  sender: Pick<VectorSender, 'send'>,
-  call: Call,
-  limitMs: number,
-) {
+export function createReader(call: Call) {
   const counts = createLru<string, number>(countsKept, { ttl: countAgeMsMax })
 
   async function count(collection: string, filter: Filter | undefined): Promise<number> {
-    const { count } = await call('count', () =>
-      client.count(collection, { exact: true, filter: toQdrantFilter(filter) }),
-    )
-    return count
+    const asked = { exact: true, filter: toQdrantFilter(filter) }
+    const path = `${pathOf(collection)}/points/count`
+    return (await call<{ count: number }>('count', 'POST', path, asked)).count
   }
   async function recentCount(collection: string, filter: Filter | undefined): Promise<number> {
     const key = JSON.stringify([collection, filter?.must ?? []])
@@ -63,7 +54,7 @@ export function createReader(
   }
 
   async function propose(collection: string, query: SearchQuery, limit: number, exact: boolean) {
-    const path = `/collections/${pathPart(collection)}/points/query`
+    const path = `${pathOf(collection)}/points/query`
     const body = queryBody(query.vector, {
       limit,
       with_payload: payloadFields(!isLater(query) && query.withPayload),
@@ -71,9 +62,7 @@ export function createReader(
       params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
       filter: toQdrantFilter(query.filter),
     })
-    const { points } = await call('query', () =>
-      sender.send<{ points: Scored[] }>('POST', path, body, AbortSignal.timeout(limitMs)),
-    )
+    const { points } = await call<{ points: Scored[] }>('query', 'POST', path, body)
     // The engine's float32 sums go slightly beyond 1.
     const hits = points.map((point) => ({ ...fromQdrantRecord(point), score: cosine(point.score, 1) }))
     return { hits: hits.sort(compareHits), more: points.length === limit }
@@ -111,24 +100,22 @@ export function createReader(
     search,
     count,
     scroll: (collection: string, query: ScrollQuery): Promise<ScrollResult> =>
-      scrollPage(client, call, collection, query),
+      scrollPage(call, collection, query),
     async get(collection: string, ids: string[]): Promise<Point[]> {
       if (ids.length === 0) return []
       const pointId = createPointIds(collection)
-      const records = await call('get', () =>
-        client.retrieve(collection, {
-          ids: ids.map(pointId),
-          with_payload: [...payloadFields(true), deletedAtField],
-          with_vector: true,
-        }),
-      )
-      const live = records.filter((record) => record.payload?.[deletedAtField] === undefined)
-      const found = new Map(live.map((record) => [String(record.id), record]))
+      const records = await call<QdrantRecord[]>('get', 'POST', `${pathOf(collection)}/points`, {
+        ids: ids.map(pointId),
+        with_payload: [...payloadFields(true), deletedAtField],
+        with_vector: true,
+      })
+      const live = records.filter(({ payload }) => !(deletedAtField in (payload as object)))
+      const found = new Map(live.map((record) => [record.id, record]))
       const inOrder = ids.map((id) => found.get(pointId(id))).filter((record) => record !== undefined)
       return inOrder.map((record) => fromQdrantRecord(record) as Point)
     },
     async stats(collection: string, dimension: number): Promise<CollectionStats> {
-      const info = await call('stats', () => client.getCollection(collection))
+      const info = await call<Described>('stats', 'GET', pathOf(collection))
       const points = await count(collection, undefined)
       const indexed = Math.min(points, info.indexed_vectors_count ?? 0)
       return {
@@ -143,8 +130,12 @@ export function createReader(
   }
 }
 
+interface Described {
+  status: string
+  indexed_vectors_count?: number | null
+}
+
 async function scrollPage(
-  client: QdrantClient,
   call: Call,
   collection: string,
   { bytesMax, ...query }: ScrollQuery,
@@ -152,15 +143,14 @@ async function scrollPage(
   const pointId = createPointIds(collection)
   const limit = bytesMax === undefined ? query.limit : Math.min(query.limit, pointsAtOnce)
   // One more than asked for: its own id is where the next page begins.
-  const { points } = await call('scroll', () =>
-    client.scroll(collection, {
-      limit: limit + 1,
-      with_payload: payloadFields(query.withPayload),
-      with_vector: query.withVector === true,
-      ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
-      filter: toQdrantFilter(query.filter),
-    }),
-  )
+  const path = `${pathOf(collection)}/points/scroll`
+  const { points } = await call<{ points: QdrantRecord[] }>('scroll', 'POST', path, {
+    limit: limit + 1,
+    with_payload: payloadFields(query.withPayload),
+    with_vector: query.withVector === true,
+    ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
+    filter: toQdrantFilter(query.filter),
+  })
   let bytes = 0
   const over = points.findIndex((point, n) => {
     bytes += jsonBytes(point)
