@@ -6,7 +6,7 @@ import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
 import { payloadTokens } from '#engines/vectors/filter.ts'
 import type { Point } from '#engines/vectors/port.ts'
-import { createPointIds } from '#engines/vectors/qdrant/points.ts'
+import { createPointIds } from '#engines/vectors/qdrant/writer.ts'
 import { openQdrantVectors } from '#engines/vectors/qdrant.ts'
 import type { VectorsHarness } from '#test/contract/vectors-harness.ts'
 

@@ -3,7 +3,7 @@
 import { AppError } from '#lib/errors.ts'
 import { hnsw } from '../collections.ts'
 import { type Call, CollectionMissing, pathOf } from './calls.ts'
-import { deletedAtField, tokensField } from './points.ts'
+import { deletedAtField, tokensField } from './writer.ts'
 
 /** Field of the payload → what its index answers: filters on any key; which points are deleted, and since when. */
 const indexes = [

@@ -2,27 +2,21 @@
 
 import { createLru } from '#lib/lru.ts'
 import { hnsw } from '../collections.ts'
+import { filterTokens } from '../filter.ts'
 import type {
   CollectionStats,
   Filter,
+  Payload,
   Point,
+  ScrolledPoint,
   ScrollQuery,
   ScrollResult,
   SearchQuery,
   SearchResult,
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
-import { type Call, pathOf } from './calls.ts'
-import {
-  createPointIds,
-  deletedAtField,
-  fromQdrantRecord,
-  jsonBytes,
-  payloadFields,
-  type QdrantRecord,
-  queryBody,
-  toQdrantFilter,
-} from './points.ts'
+import { type BodyPart, type Call, pathOf } from './calls.ts'
+import { bytesPerNumber, createPointIds, deletedAtField, type QdrantRecord, tokensField } from './writer.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
 const proposedMax = 4_096
@@ -99,8 +93,26 @@ export function createReader(call: Call) {
   return {
     search,
     count,
-    scroll: (collection: string, query: ScrollQuery): Promise<ScrollResult> =>
-      scrollPage(call, collection, query),
+    async scroll(collection: string, { bytesMax, ...query }: ScrollQuery): Promise<ScrollResult> {
+      const pointId = createPointIds(collection)
+      const limit = bytesMax === undefined ? query.limit : Math.min(query.limit, pointsAtOnce)
+      // One more than asked for: its own id is where the next page begins.
+      const path = `${pathOf(collection)}/points/scroll`
+      const { points } = await call<{ points: QdrantRecord[] }>('scroll', 'POST', path, {
+        limit: limit + 1,
+        with_payload: payloadFields(query.withPayload),
+        with_vector: query.withVector === true,
+        ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
+        filter: toQdrantFilter(query.filter),
+      })
+      let bytes = 0
+      const over = points.findIndex((point, n) => {
+        bytes += jsonBytes(point)
+        return n === limit || (n > 0 && bytes > (bytesMax ?? Number.POSITIVE_INFINITY))
+      })
+      const found = points.map(fromQdrantRecord)
+      return { points: over === -1 ? found : found.slice(0, over), next: found[over]?.id ?? null }
+    },
     async get(collection: string, ids: string[]): Promise<Point[]> {
       if (ids.length === 0) return []
       const pointId = createPointIds(collection)
@@ -135,31 +147,6 @@ interface Described {
   indexed_vectors_count?: number | null
 }
 
-async function scrollPage(
-  call: Call,
-  collection: string,
-  { bytesMax, ...query }: ScrollQuery,
-): Promise<ScrollResult> {
-  const pointId = createPointIds(collection)
-  const limit = bytesMax === undefined ? query.limit : Math.min(query.limit, pointsAtOnce)
-  // One more than asked for: its own id is where the next page begins.
-  const path = `${pathOf(collection)}/points/scroll`
-  const { points } = await call<{ points: QdrantRecord[] }>('scroll', 'POST', path, {
-    limit: limit + 1,
-    with_payload: payloadFields(query.withPayload),
-    with_vector: query.withVector === true,
-    ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
-    filter: toQdrantFilter(query.filter),
-  })
-  let bytes = 0
-  const over = points.findIndex((point, n) => {
-    bytes += jsonBytes(point)
-    return n === limit || (n > 0 && bytes > (bytesMax ?? Number.POSITIVE_INFINITY))
-  })
-  const found = points.map(fromQdrantRecord)
-  return { points: over === -1 ? found : found.slice(0, over), next: found[over]?.id ?? null }
-}
-
 /** Whether payloads and vectors of the hits are to be read afterwards, because they may be too many. */
 function isLater({ bytesMax, limit, withPayload, withVector }: SearchQuery): boolean {
   return bytesMax !== undefined && limit > pointsAtOnce && (withPayload !== false || withVector === true)
@@ -168,4 +155,35 @@ function isLater({ bytesMax, limit, withPayload, withVector }: SearchQuery): boo
 function statusOf(status: string): CollectionStats['status'] {
   if (status === 'green') return 'ready'
   return status === 'red' ? 'unavailable' : 'indexing'
+}
+
+function fromQdrantRecord(record: QdrantRecord): ScrolledPoint {
+  const stored = record.payload as { id: string; payload?: string }
+  return {
+    id: stored.id,
+    ...(stored.payload === undefined ? {} : { payload: JSON.parse(stored.payload) as Payload }),
+    ...(Array.isArray(record.vector) ? { vector: Float32Array.from(record.vector as number[]) } : {}),
+  }
+}
+
+/** Roughly: characters of what a caller gets of it. */
+function jsonBytes({ payload, vector }: QdrantRecord): number {
+  const { id, payload: text = '' } = payload as { id: string; payload?: string }
+  return id.length + text.length + (Array.isArray(vector) ? vector.length * bytesPerNumber : 0)
+}
+
+/** Qdrant's filter for ours; deleted points match none. */
+function toQdrantFilter(filter: Filter | undefined) {
+  const words = filterTokens(filter).map((value) => ({ key: tokensField, match: { value } }))
+  return { must: [{ is_empty: { key: deletedAtField } }, ...words] }
+}
+
+/** JSON of a query for the points nearest to `vector`; `rest` is what else it says. */
+function queryBody(vector: Float32Array, rest: object): BodyPart[] {
+  return ['{"query":', vector, `,${JSON.stringify(rest).slice(1)}`]
+}
+
+/** The names of what a read needs: the id always. */
+function payloadFields(withPayload: boolean | undefined): string[] {
+  return withPayload === false ? ['id'] : ['id', 'payload']
 }

@@ -1,20 +1,13 @@
-/** Writes points to Qdrant so that none goes back: what a point holds from a newer record stays. */
+/**
+ * Writes points to Qdrant so that none goes back: what a point holds from a newer record stays. A point there has a UUID
+ * made of its id, and carries its payload as JSON text next to its filter words.
+ */
 
+import { v5 } from 'uuid'
 import { comparePositions, isNewer, newestPerId } from '../collections.ts'
-import type { PointOperation } from '../port.ts'
-import { type Call, pathOf } from './calls.ts'
-import {
-  createPointIds,
-  deletedAtField,
-  inBatches,
-  olderThan,
-  positionFields,
-  type QdrantPoint,
-  type QdrantRecord,
-  storedPosition,
-  toQdrantPoint,
-  upsertBody,
-} from './points.ts'
+import { payloadTokens } from '../filter.ts'
+import type { LogPosition, PointOperation } from '../port.ts'
+import { type BodyPart, type Call, pathOf } from './calls.ts'
 
 export function createWriter(call: Call, dimension: number) {
   /**
@@ -61,4 +54,121 @@ export function createWriter(call: Call, dimension: number) {
       await call('forget-deletions', 'POST', `${pathOf(collection)}/points/delete?wait=true`, { filter })
     },
   }
+}
+
+/** Root of the namespaces: one per collection, so that the same id differs from collection to collection. */
+const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
+
+/**
+ * What a point carries in Qdrant. The payload is text: Qdrant's JSON would lose `__proto__`, large integers and the
+ * difference of 1 and 1.0, and no key of the user's can collide with ours. One keyword index on the words serves
+ * filters on every payload key.
+ */
+type StoredPayload = { id: string; epoch: number; offset: number } & (
+  | { payload: string; tokens: string[] }
+  // The remains of a deleted point, so that no older write brings it back. Its vector replaces the former one, which Qdrant
+  // keeps otherwise, and means nothing: no read sees the point. The time is in ms since 1970.
+  | { deletedAt: number }
+)
+
+export const tokensField = 'tokens'
+export const deletedAtField = 'deletedAt'
+const positionFields = ['epoch', 'offset']
+
+export function createPointIds(collection: string): (id: string) => string {
+  const namespace = v5(collection, rootNamespace)
+  return (id) => v5(id, namespace)
+}
+
+interface QdrantPoint {
+  id: string
+  vector: Float32Array
+  payload: StoredPayload
+}
+
+/** Every value has its word here: there is no such thing as too many. */
+function toQdrantPoint(operation: PointOperation, pointId: string, dimension: number): QdrantPoint {
+  const { id, position } = operation
+  if (operation.kind === 'delete') {
+    const vector = new Float32Array(dimension)
+    vector[0] = 1
+    return { id: pointId, vector, payload: { id, ...position, deletedAt: Date.now() } }
+  }
+  return {
+    id: pointId,
+    vector: operation.vector,
+    payload: {
+      id,
+      ...position,
+      payload: JSON.stringify(operation.payload),
+      tokens: payloadTokens(operation.payload, Number.POSITIVE_INFINITY),
+    },
+  }
+}
+
+/** The position that a record of a point holds; undefined for one of a release that kept none. */
+function storedPosition(record: QdrantRecord): LogPosition | undefined {
+  const { epoch, offset } = record.payload as Partial<LogPosition>
+  return epoch === undefined || offset === undefined ? undefined : { epoch, offset }
+}
+
+/** Qdrant's filter for points that hold no position, or an older one. */
+function olderThan({ epoch, offset }: LogPosition) {
+  return {
+    should: [
+      { is_empty: { key: 'offset' } },
+      { key: 'epoch', range: { lt: epoch } },
+      {
+        must: [
+          { key: 'epoch', match: { value: epoch } },
+          { key: 'offset', range: { lt: offset } },
+        ],
+      },
+    ],
+  }
+}
+
+/** JSON of an upsert of these points under one condition. */
+function upsertBody(points: readonly QdrantPoint[], condition: object): BodyPart[] {
+  const parts: BodyPart[] = []
+  for (const { id, payload, vector } of points) {
+    const begin = parts.length === 0 ? '{"points":[' : '},'
+    parts.push(`${begin}{"id":"${id}","payload":${JSON.stringify(payload)},"vector":`, vector)
+  }
+  return [...parts, `}],"update_filter":${JSON.stringify(condition)}}`]
+}
+
+const pointsPerBatch = 250
+/** Qdrant takes 32 MiB; below is an upper estimate of a point's JSON. */
+const bytesPerBatch = 24 * 2 ** 20
+export const bytesPerNumber = 24
+const bytesPerToken = 20
+
+/** Cuts points into requests that Qdrant accepts, in their order. */
+function inBatches(points: QdrantPoint[]): QdrantPoint[][] {
+  const batches: QdrantPoint[][] = []
+  let bytes = 0
+  for (const point of points) {
+    const { id, payload, tokens } = { payload: '', tokens: [], ...point.payload }
+    const size =
+      point.vector.length * bytesPerNumber +
+      Buffer.byteLength(payload) * 2 +
+      Buffer.byteLength(id) * 2 +
+      tokens.length * bytesPerToken
+    const last = batches.at(-1)
+    if (last && last.length < pointsPerBatch && bytes + size <= bytesPerBatch) {
+      last.push(point)
+      bytes += size
+    } else {
+      batches.push([point])
+      bytes = size
+    }
+  }
+  return batches
+}
+
+export interface QdrantRecord {
+  id: string
+  payload?: unknown
+  vector?: unknown
 }
