@@ -3,7 +3,7 @@
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { withTimeout } from '#lib/backoff.ts'
+import { unlessAborted, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
@@ -90,7 +90,8 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
           applied.catch(() => undefined)
           sent.push(applied)
         })
-        await untilAborted(signal, () => Promise.all(sent))
+        // The thread finishes a call that was given up.
+        await (signal ? unlessAborted(Promise.all(sent), signal, vectorsUnavailable) : Promise.all(sent))
       }),
     forgetDeletions: (olderThanMs) =>
       run('forgetDeletions', () => call.forgetDeletions(Date.now() - olderThanMs)),
@@ -168,22 +169,6 @@ async function closeWorker(
     log.warn({ cause: describeError(error) }, 'vectors.close-failed')
   }
   await worker.terminate()
-}
-
-/** What the thread does with the call after that takes nothing back: it is left to do it. */
-async function untilAborted(signal: AbortSignal | undefined, work: () => Promise<unknown>): Promise<void> {
-  if (!signal) return void (await work())
-  if (signal.aborted) throw vectorsUnavailable()
-  let end = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    end = () => reject(vectorsUnavailable())
-    signal.addEventListener('abort', end, { once: true })
-  })
-  try {
-    await Promise.race([work(), aborted])
-  } finally {
-    signal.removeEventListener('abort', end)
-  }
 }
 
 function demandTableName(name: string): void {

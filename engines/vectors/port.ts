@@ -18,12 +18,16 @@ export interface Point {
   payload: Payload
 }
 
-export interface Hit {
+/** A point, with as much of it as was asked for. */
+export interface ScrolledPoint {
   id: string
-  /** Cosine similarity, -1..1. */
-  score: number
   payload?: Payload
   vector?: Float32Array
+}
+
+export interface Hit extends ScrolledPoint {
+  /** Cosine similarity, -1..1. */
+  score: number
 }
 
 export interface FilterCondition {
@@ -92,12 +96,6 @@ export interface ScrollQuery {
   withVector?: boolean
   /** The page ends at so many bytes of JSON, roughly; one point comes whatever its size. Default: no limit. */
   bytesMax?: number
-}
-
-export interface ScrolledPoint {
-  id: string
-  payload?: Payload
-  vector?: Float32Array
 }
 
 export interface ScrollResult {

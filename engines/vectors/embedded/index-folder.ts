@@ -65,6 +65,7 @@ function runMerge(order: MergeOrder, signal: AbortSignal): Promise<void> {
 }
 
 export interface IndexFolder {
+  driver: 'embedded' | 'exact'
   create(name: string): OpenIndex
   /** The index of a clean stop when it holds `documents`; undefined: build it. */
   reopen(name: string, documents: number): OpenIndex | undefined
@@ -83,6 +84,7 @@ export function openRamFolder(directory: string, dimension: number): IndexFolder
   takeCleanMarker(indexRoot(directory))
   const words = openWordsFile(':memory:')
   return {
+    driver: 'exact',
     create: () => ({ index: createRamIndex(dimension), discard: () => {} }),
     reopen: () => undefined,
     merge: () => Promise.reject(new Error('there is no graph in memory')),
@@ -122,6 +124,7 @@ export function openDiskFolder(
     return { index, folder, discard }
   }
   return {
+    driver: 'embedded',
     create(name) {
       const folder = newFolder(name)
       return keep(folder, createZvecIndex(zvec, join(root, folder), dimension))

@@ -52,30 +52,6 @@ export interface OpenIndex {
   discard(): void
 }
 
-export interface IndexKeeper {
-  /** Takes committed changes in order. Never throws: an index that fails is dropped and built again. */
-  follow(changes: Change[]): void
-  /** Undefined while there is no usable index: scan the table then. */
-  search(query: IndexQuery): number[] | undefined
-  /**
-   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
-   * points that are in it.
-   */
-  rebuild(indexed?: (points: number) => void): Promise<void>
-  /** Points that a search has to scan because the graph does not hold them yet. */
-  unindexed(): number
-  /**
-   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
-   * it: the present one goes on.
-   */
-  merge(signal: AbortSignal): Promise<boolean>
-  stats(): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'>
-  /** Closes the index; the folder that may be opened again, if there is one. */
-  close(): string | undefined
-  /** Closes the index and removes it from disk. */
-  discard(): void
-}
-
 interface IndexKeeperOptions {
   name: string
   table: PointsTable
@@ -87,7 +63,9 @@ interface IndexKeeperOptions {
   log: MessageLog
 }
 
-export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
+export type IndexKeeper = ReturnType<typeof createIndexKeeper>
+
+export function createIndexKeeper(options: IndexKeeperOptions) {
   const { name, table, create, opened, log } = options
   let current: OpenIndex | undefined = opened
   let building: OpenIndex | undefined
@@ -111,6 +89,10 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       }
     }
   }
+  /**
+   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
+   * points that are in it.
+   */
   async function rebuild(indexed?: (points: number) => void): Promise<void> {
     discardAll()
     const fresh = create()
@@ -131,6 +113,10 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     current = fresh
     building = undefined
   }
+  /**
+   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
+   * it: the present one goes on.
+   */
   async function merge(signal: AbortSignal): Promise<boolean> {
     const replaced = current
     if (!replaced || changed) return false
@@ -163,7 +149,8 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
     building = undefined
   }
   return {
-    follow(changes) {
+    /** Takes committed changes in order. Never throws: an index that fails is dropped and built again. */
+    follow(changes: Change[]): void {
       const index = (building ?? current)?.index
       if (changed) for (const change of changes) changed.add(change.n)
       try {
@@ -172,7 +159,8 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
         fail('writing', error)
       }
     },
-    search(query) {
+    /** Undefined while there is no usable index: scan the table then. */
+    search(query: IndexQuery): number[] | undefined {
       try {
         return current?.index.search(query)
       } catch (error) {
@@ -181,18 +169,21 @@ export function createIndexKeeper(options: IndexKeeperOptions): IndexKeeper {
       }
     },
     rebuild,
+    /** Points that a search has to scan because the graph does not hold them yet. */
     unindexed: () =>
       !current || changed ? 0 : Math.round(current.index.documents() * (1 - current.index.indexedShare())),
     merge,
-    stats: () => ({
+    stats: (): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'> => ({
       status: !current ? 'rebuilding' : changed ? 'indexing' : 'ready',
       indexedShare: current?.index.indexedShare() ?? 0,
       indexBytes: (current ?? building)?.index.bytes() ?? 0,
     }),
+    /** Closes the index; the folder that may be opened again, if there is one. */
     close() {
       ended = true
       return current && closeQuietly(current.index) ? current.folder : undefined
     },
+    /** Closes the index and removes it from disk. */
     discard() {
       ended = true
       discardAll()

@@ -24,30 +24,12 @@ const formatVersion = 1
 
 type GenerationState = 'building' | 'live' | 'dropped'
 
-export interface PointsFile {
-  /** Runs `work` in one durable transaction. */
-  transaction<T>(work: () => T): T
-  generations(): { generation: number; state: GenerationState }[]
-  /** Makes the tables that a generation lacks and remembers its state. */
-  addGeneration(generation: number, state: GenerationState): void
-  /** In one transaction: `generation` is live, the live one before it is to be dropped. */
-  promote(generation: number): void
-  /** From now on the generation is gone for readers, also after a crash; its tables are emptied afterwards. */
-  markDropped(generation: number): void
-  removeTables(generation: number): void
-  table(collection: string, generation: number): PointsTable
-  close(): Promise<void>
-}
+export type PointsFile = ReturnType<typeof openPointsFile>
 
 /**
  * Opens or makes the file below `directory`. Throws AppError `invalid_configuration` when it holds another dimension.
  */
-export function openPointsFile(
-  directory: string,
-  collections: string[],
-  dimension: number,
-  log: MessageLog,
-): PointsFile {
+export function openPointsFile(directory: string, collections: string[], dimension: number, log: MessageLog) {
   const path = pointsPath(directory)
   const writer = new DatabaseSync(path, { timeout: 5_000 })
   writer.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma synchronous = full;
@@ -64,8 +46,9 @@ export function openPointsFile(
     'insert into generations values (?, ?) on conflict (generation) do update set state = excluded.state',
   )
   const names = (generation: number) => collections.map((collection) => `${collection}_${generation}`)
-  const file: PointsFile = {
-    transaction(work) {
+  const file = {
+    /** Runs `work` in one durable transaction. */
+    transaction<T>(work: () => T): T {
       const result = inTransaction(writer, work)
       checkpoints.committed()
       return result
@@ -74,24 +57,28 @@ export function openPointsFile(
       allRows<{ generation: number; state: GenerationState }>(
         writer.prepare('select generation, state from generations order by generation'),
       ),
-    addGeneration: (generation, state) =>
+    /** Makes the tables that a generation lacks and remembers its state. */
+    addGeneration: (generation: number, state: GenerationState): void =>
       inTransaction(writer, () => {
         for (const name of names(generation)) makePointsTables(writer, name)
         setState.run(generation, state)
       }),
-    promote: (generation) =>
+    /** In one transaction: `generation` is live, the live one before it is to be dropped. */
+    promote: (generation: number): void =>
       inTransaction(writer, () => {
         writer.exec(`update generations set state = 'dropped' where state = 'live'`)
         setState.run(generation, 'live')
       }),
-    markDropped: (generation) => void setState.run(generation, 'dropped'),
-    removeTables: (generation) =>
+    /** From now on the generation is gone for readers, also after a crash; its tables are emptied afterwards. */
+    markDropped: (generation: number): void => void setState.run(generation, 'dropped'),
+    removeTables: (generation: number): void =>
       inTransaction(writer, () => {
         for (const name of names(generation)) dropPointsTables(writer, name)
         writer.prepare('delete from generations where generation = ?').run(generation)
       }),
-    table: (collection, generation) => openPointsTable(writer, reader, `${collection}_${generation}`),
-    async close() {
+    table: (collection: string, generation: number): PointsTable =>
+      openPointsTable(writer, reader, `${collection}_${generation}`),
+    async close(): Promise<void> {
       await checkpoints.close()
       reader.close()
       writer.close()
@@ -154,7 +141,10 @@ function openCheckpoints(writer: DatabaseSync, path: string, log: MessageLog) {
   async function copy(): Promise<void> {
     state = 'copying'
     try {
-      helper ??= openHelper(path)
+      helper ??= openWorker<CheckpointHandlers>(
+        { entry: new URL('./checkpoint-thread.ts', import.meta.url), name: 'vectors-checkpoint', data: path },
+        (cause) => new AppError('internal_error', 'The checkpoint thread ended.', { cause }),
+      )
       await helper.call.checkpoint()
       state = 'copied'
     } catch (error) {
@@ -177,12 +167,4 @@ function openCheckpoints(writer: DatabaseSync, path: string, log: MessageLog) {
       await helper?.terminate()
     },
   }
-}
-
-function openHelper(path: string): WorkerClient<CheckpointHandlers> {
-  const entry = new URL('./checkpoint-thread.ts', import.meta.url)
-  return openWorker<CheckpointHandlers>(
-    { entry, name: 'vectors-checkpoint', data: path },
-    (cause) => new AppError('internal_error', 'The checkpoint thread ended.', { cause }),
-  )
 }

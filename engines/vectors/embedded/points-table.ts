@@ -30,28 +30,6 @@ export interface Change {
   tokens: string[]
 }
 
-export interface PointsTable {
-  /**
-   * Applies those writes that are newer than what the table holds, inside the caller's transaction; `added` is how many
-   * more points there are.
-   */
-  write(writes: Write[]): { changes: Change[]; added: number }
-  byIds(ids: string[]): StoredPoint[]
-  byRow(n: number): StoredPoint | undefined
-  /** Rows above `n` in the order of their numbers. */
-  rowsAfter(n: number, limit: number): StoredPoint[]
-  /** Points from `id` (inclusive) in the order of ids, read as they are taken: finish before the next call. */
-  fromId(id: string, limit: number): Iterable<StoredPoint>
-  idOfRow(n: number): string | undefined
-  /** All row numbers, at most `limit`. */
-  rowNumbers(limit: number): number[]
-  countAll(): number
-  /** Deletes up to `limit` rows without changing the indexes; false when none was left. */
-  purge(limit: number): boolean
-  /** Forgets up to `limit` deletions made at `before` (ms since 1970) or earlier; false when none was left. */
-  forgetDeletions(before: number, limit: number): boolean
-}
-
 /**
  * Makes the tables of `name` (checked: letters, digits, underscore): the points, and the positions of those that were
  * deleted, which no read ever sees. A table of a release that kept no positions gets the columns for them.
@@ -76,8 +54,10 @@ export function dropPointsTables(writer: DatabaseSync, name: string): void {
   )
 }
 
+export type PointsTable = ReturnType<typeof openPointsTable>
+
 /** `writer` holds the transactions; `reader` sees only what they committed. The table must exist. */
-export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name: string): PointsTable {
+export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name: string) {
   const p = pointsTableName(name)
   const d = deletionsTableName(name)
   const purge = writer.prepare(`delete from ${p} where n in (select n from ${p} limit ?)`)
@@ -87,8 +67,11 @@ export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name
   return {
     ...openTableReader(reader, p),
     write: createWrite(writer, p, d),
-    purge: (limit) => Number(purge.run(limit).changes) > 0,
-    forgetDeletions: (before, limit) => Number(forget.run(before, limit).changes) > 0,
+    /** Deletes up to `limit` rows without changing the indexes; false when none was left. */
+    purge: (limit: number): boolean => Number(purge.run(limit).changes) > 0,
+    /** Forgets up to `limit` deletions made at `before` (ms since 1970) or earlier; false when none was left. */
+    forgetDeletions: (before: number, limit: number): boolean =>
+      Number(forget.run(before, limit).changes) > 0,
   }
 }
 
@@ -101,10 +84,7 @@ function deletionsTableName(name: string): string {
 }
 
 /** The reading half; `p` is the table's own name. */
-export function openTableReader(
-  reader: DatabaseSync,
-  p: string,
-): Omit<PointsTable, 'write' | 'purge' | 'forgetDeletions'> {
+export function openTableReader(reader: DatabaseSync, p: string) {
   const columns = 'n, id, payload, v'
   const ofId = reader.prepare(`select ${columns} from ${p} where id = ?`)
   const ofRow = reader.prepare(`select ${columns} from ${p} where n = ?`)
@@ -114,15 +94,19 @@ export function openTableReader(
   const numbers = reader.prepare(`select n from ${p} order by n limit ?`)
   const count = reader.prepare(`select count(*) as c from ${p}`)
   return {
-    byIds: (ids) => ids.flatMap((id) => toPoint(ofId.get(id)) ?? []),
-    byRow: (n) => toPoint(ofRow.get(n)),
-    rowsAfter: (n, limit) => afterRow.all(n, limit).map((row) => toPoint(row)!),
-    *fromId(id, limit) {
+    byIds: (ids: string[]): StoredPoint[] => ids.flatMap((id) => toPoint(ofId.get(id)) ?? []),
+    byRow: (n: number): StoredPoint | undefined => toPoint(ofRow.get(n)),
+    /** Rows above `n` in the order of their numbers. */
+    rowsAfter: (n: number, limit: number): StoredPoint[] =>
+      afterRow.all(n, limit).map((row) => toPoint(row)!),
+    /** Points from `id` (inclusive) in the order of ids, read as they are taken: finish before the next call. */
+    *fromId(id: string, limit: number): Iterable<StoredPoint> {
       for (const row of eachRow<Record<string, SQLInputValue>>(fromId, id, limit)) yield toPoint(row)!
     },
-    idOfRow: (n) => firstRow<{ id: string }>(idOfRow, n)?.id,
-    rowNumbers: (limit) => allRows<{ n: number }>(numbers, limit).map((row) => row.n),
-    countAll: () => firstRow<{ c: number }>(count)!.c,
+    idOfRow: (n: number): string | undefined => firstRow<{ id: string }>(idOfRow, n)?.id,
+    /** All row numbers, at most `limit`. */
+    rowNumbers: (limit: number): number[] => allRows<{ n: number }>(numbers, limit).map((row) => row.n),
+    countAll: (): number => firstRow<{ c: number }>(count)!.c,
   }
 }
 
@@ -131,7 +115,11 @@ interface StoredPosition {
   position: number | null
 }
 
-function createWrite(writer: DatabaseSync, p: string, d: string): PointsTable['write'] {
+/**
+ * Applies those writes that are newer than what the table holds, inside the caller's transaction; `added` is how many
+ * more points there are.
+ */
+function createWrite(writer: DatabaseSync, p: string, d: string) {
   const find = writer.prepare(`select n, payload, epoch, position from ${p} where id = ?`)
   const insert = writer.prepare(`insert into ${p} (id, epoch, position, payload, v) values (?, ?, ?, ?, ?)`)
   const update = writer.prepare(`update ${p} set epoch = ?, position = ?, payload = ?, v = ? where n = ?`)
@@ -164,7 +152,7 @@ function createWrite(writer: DatabaseSync, p: string, d: string): PointsTable['w
     const n = Number(insert.run(id, epoch, offset, payload, blob).lastInsertRowid)
     return { change: { n, vector, before, tokens }, added: 1 }
   }
-  return (writes) => {
+  return (writes: Write[]): { changes: Change[]; added: number } => {
     const done = writes.map(writeOne)
     return {
       changes: done.flatMap(({ change }) => change ?? []),

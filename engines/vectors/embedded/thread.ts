@@ -25,13 +25,6 @@ export interface EngineOptions {
   nativeModule: string
 }
 
-interface Engine {
-  driver: 'embedded' | 'exact'
-  generations: Generations
-  queue: WriteQueue
-  close(): Promise<void>
-}
-
 /**
  * When scanned points move into the graph. A merge rebuilds the whole graph, so how many may wait grows with it; when
  * nothing is being written fewer are worth the work.
@@ -44,19 +37,19 @@ const mergeIdle = { atLeast: 2_000, share: 0.05 }
 const mergeBusy = { atLeast: 20_000, share: 0.25 }
 
 /** Opens what `directory` holds; resolves when every index is there (built again where it was not closed cleanly). */
-async function openEngine(options: EngineOptions, log: MessageLog): Promise<Engine> {
+async function openEngine(options: EngineOptions, log: MessageLog) {
   mkdirSync(options.directory, { recursive: true })
-  const { folder: index, driver } = await openFolder(options, log)
+  const index = await openFolder(options, log)
   const file = openPointsFile(options.directory, options.collections, options.dimension, log)
   const queue = createWriteQueue(file)
   const generations = openGenerations(file, index, queue, options.collections, log)
   await generations.prepare()
   const merging = keepMerging(generations, queue)
   return {
-    driver,
+    driver: index.driver,
     generations,
     queue,
-    async close() {
+    async close(): Promise<void> {
       merging.end()
       await queue.exclusively(() => {})
       const indexes: CleanIndexes['indexes'] = {}
@@ -70,19 +63,16 @@ async function openEngine(options: EngineOptions, log: MessageLog): Promise<Engi
   }
 }
 
-async function openFolder(
-  options: EngineOptions,
-  log: MessageLog,
-): Promise<{ folder: IndexFolder; driver: Engine['driver'] }> {
+async function openFolder(options: EngineOptions, log: MessageLog): Promise<IndexFolder> {
   const { index, directory, dimension, nativeModule } = options
-  if (index === 'exact') return { folder: openRamFolder(directory, dimension), driver: 'exact' }
+  if (index === 'exact') return openRamFolder(directory, dimension)
   const { zvec, cause } = await loadZvec(nativeModule)
-  if (zvec) return { folder: openDiskFolder(zvec, options), driver: 'embedded' }
+  if (zvec) return openDiskFolder(zvec, options)
   log('warn', 'vectors.no-native-index', {
     effect: 'every search compares with all points, which is slower with many',
     cause: describeError(cause),
   })
-  return { folder: openRamFolder(directory, dimension), driver: 'exact' }
+  return openRamFolder(directory, dimension)
 }
 
 /** One merge at a time: each takes a core for a while. */
@@ -118,9 +108,9 @@ const log: MessageLog = (level, message, fields = {}) => emit('log', { level, me
 
 const rowsPerSweep = 512
 
-let opened: Promise<Engine> | undefined
+let opened: ReturnType<typeof openEngine> | undefined
 
-function engine(): Promise<Engine> {
+function engine() {
   if (!opened) throw new AppError('vector_engine_unavailable', 'The vector engine is not open.')
   return opened
 }
@@ -130,7 +120,7 @@ async function collection(name: string) {
 }
 
 const handlers = {
-  async open(): Promise<Engine['driver']> {
+  async open() {
     opened ??= openEngine(ownData<EngineOptions>(), log)
     return (await opened).driver
   },
