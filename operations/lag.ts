@@ -8,14 +8,15 @@ import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { hearNotices, lookRestMs } from '#runtime/notices.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
-import { type Index, indexes } from '#services/vectors/write/indexes.ts'
+import { readStuck, type StuckRecord } from '#services/vectors/write/failures.ts'
 import {
   generationsToWrite,
   groupOfGeneration,
+  type Index,
+  indexes,
   listGenerations,
   shownGroup,
 } from '#services/vectors/write/rebuild.ts'
-import { readStuck, type StuckRecord } from '#services/vectors/write/stuck.ts'
 import { catalog } from '#topics/catalog.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 

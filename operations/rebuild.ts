@@ -7,16 +7,14 @@ import { AppError } from '#lib/errors.ts'
 import { withLease } from '#runtime/leases.ts'
 import type { Output } from '#runtime/start/control.ts'
 import {
+  beginRebuild,
   type GenerationEngine,
   type Index,
-  relationalIndex,
-  vectorsIndex,
-} from '#services/vectors/write/indexes.ts'
-import {
-  beginRebuild,
   listGenerations,
   type RebuildParts,
   readRebuildStatus,
+  relationalIndex,
+  vectorsIndex,
 } from '#services/vectors/write/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { defineAction } from './action.ts'

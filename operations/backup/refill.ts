@@ -6,13 +6,13 @@
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import { vectorsIndex } from '#services/vectors/write/indexes.ts'
 import {
   beginRebuild,
   groupOfGeneration,
   listGenerations,
   type RebuildParts,
   readRebuildStatus,
+  vectorsIndex,
 } from '#services/vectors/write/rebuild.ts'
 import { hubRecords, vectorsCommands } from '#topics/catalog.ts'
 import { groupsOf } from '../lag.ts'

@@ -9,10 +9,10 @@ import { secretKeyVariable, tryKeys } from '#services/access/secrets/secrets.ts'
 import {
   type GenerationEngine,
   type Index,
+  listGenerations,
   relationalIndex,
   vectorsIndex,
-} from '#services/vectors/write/indexes.ts'
-import { listGenerations } from '#services/vectors/write/rebuild.ts'
+} from '#services/vectors/write/rebuild.ts'
 import { catalog } from '#topics/catalog.ts'
 import { deadLetterSuffix } from '#topics/dead-letters.ts'
 import { readLag } from '../lag.ts'

@@ -17,7 +17,7 @@ import {
   loadOperationSecret,
   type Operation,
 } from '#services/vectors/read/operations/operations.ts'
-import { operationHeader } from '#services/vectors/write/handler.ts'
+import { operationHeader } from '#services/vectors/write/failures.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { vectorsCommands, webhooksDeliveries } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'

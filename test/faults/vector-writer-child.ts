@@ -10,8 +10,8 @@ import type { PointOperation } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { startGenerationWriter, type WriterContext } from '#services/vectors/write/generation-writer.ts'
 import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
-import { vectorsIndex } from '#services/vectors/write/indexes.ts'
 import { openProgressTail } from '#services/vectors/write/progress.ts'
+import { vectorsIndex } from '#services/vectors/write/rebuild.ts'
 import { jsonCodec, prefixedPublisher } from '#test/support/consumer-wiring.ts'
 
 const [brokers, prefix, generation, engineUrl, name] = process.argv.slice(2) as [
@@ -59,7 +59,7 @@ await startGenerationWriter(
       handle: createHandler({ applyPoints: joinApplies(apply, 1), epoch, calls, stuck }),
     }),
   },
-  { generation: Number(generation) },
+  { generation: Number(generation), shown: 'vector-writer' },
   await openProgressTail(parts),
 )
 process.stdout.write('up\n')

@@ -11,8 +11,8 @@ import {
   startGenerationWriter,
   type WriterContext,
 } from '#services/vectors/write/generation-writer.ts'
-import { vectorsIndex } from '#services/vectors/write/indexes.ts'
 import { openProgressTail } from '#services/vectors/write/progress.ts'
+import { vectorsIndex } from '#services/vectors/write/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { jsonCodec, testPublisher } from './consumer-wiring.ts'
 import { createMemoryLog, type MemoryLog, type MemoryMember } from './memory-log.ts'
@@ -55,7 +55,7 @@ export async function openIndexLog(
       const consumer = await startGenerationWriter(
         context as unknown as WriterContext,
         { ...usual, engine, ...writer },
-        { generation: 1 },
+        { generation: 1, shown: 'vector-writer' },
         tail,
       )
       onTestFinished(() => consumer.close())

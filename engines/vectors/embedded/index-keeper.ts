@@ -89,10 +89,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
       }
     }
   }
-  /**
-   * Builds the index from the table; the old one, if any, is discarded first. `indexed` is called with the number of
-   * points that are in it.
-   */
+  /** Builds the index from the table; the old one, if any, is discarded first. `indexed`: so many points are in it. */
   async function rebuild(indexed?: (points: number) => void): Promise<void> {
     discardAll()
     const fresh = create()
@@ -113,10 +110,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
     current = fresh
     building = undefined
   }
-  /**
-   * Replaces the index by one whose graph holds all points. False when that failed, as when `signal` or a close ended
-   * it: the present one goes on.
-   */
+  /** Replaces the index by one whose graph holds all points. False when that failed or was ended: the present one goes on. */
   async function merge(signal: AbortSignal): Promise<boolean> {
     const replaced = current
     if (!replaced || changed) return false
@@ -129,12 +123,11 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
       // Ended, or dropped and built again meanwhile: the merged one may lack what changed then.
       if (ended || current !== replaced) throw new Error('the index was replaced meanwhile')
       current = merged
-      closeQuietly(replaced.index, () => replaced.discard())
+      closeQuietly(replaced, true)
       log('info', 'vectors.index-merged', { collection: name, ms: Math.round(performance.now() - begun) })
       return true
     } catch (error) {
-      const given = merged
-      if (given) closeQuietly(given.index, () => given.discard())
+      if (merged) closeQuietly(merged, true)
       if (!ended && !signal.aborted) {
         log('warn', 'vectors.merge-failed', { collection: name, cause: describeError(error) })
       }
@@ -144,7 +137,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
     }
   }
   function discardAll(): void {
-    for (const each of [current, building]) if (each) closeQuietly(each.index, () => each.discard())
+    for (const each of [current, building]) if (each) closeQuietly(each, true)
     current = undefined
     building = undefined
   }
@@ -181,7 +174,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
     /** Closes the index; the folder that may be opened again, if there is one. */
     close() {
       ended = true
-      return current && closeQuietly(current.index) ? current.folder : undefined
+      return current && closeQuietly(current, false) ? current.folder : undefined
     },
     /** Closes the index and removes it from disk. */
     discard() {
@@ -217,10 +210,10 @@ function applyChanges(index: NeighbourIndex, changes: Change[]): void {
   }
 }
 
-function closeQuietly(index: NeighbourIndex, after: () => void = () => {}): boolean {
+function closeQuietly({ index, discard }: OpenIndex, discarded: boolean): boolean {
   try {
     index.close()
-    after()
+    if (discarded) discard()
     return true
   } catch {
     return false

@@ -12,7 +12,7 @@ import {
 } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { operationHeader } from '../write/handler.ts'
+import { operationHeader } from '../write/failures.ts'
 import type { ParsedUpsert } from './points.ts'
 
 const timeoutMs = deadlines.request.pointsMs

@@ -13,10 +13,9 @@ import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { Pace } from '#runtime/repeat.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { type EngineCalls, joinCalls, outcomeOfFault, type Pending } from '../write/engine-calls.ts'
-import type { GenerationHandler } from '../write/generation-writer.ts'
-import { parseOperation } from '../write/handler.ts'
-import { type StuckRecords, skippedReason } from '../write/stuck.ts'
+import type { StuckRecords } from '../write/failures.ts'
+import type { EngineCalls, GenerationHandler, Pending } from '../write/generation-writer.ts'
+import { joinCalls, outcomeOfFault, parseOperation } from '../write/handler.ts'
 
 /** Audit notes are only searched by their meaning: the mirror does not hold them. */
 const auditNotes = 'fleet_notes/audit-'
@@ -33,12 +32,6 @@ interface GenerationParts {
   pace?: Pace
 }
 
-type ApplyRows = (
-  operations: MirrorOperation[],
-  positions: MirrorPosition[],
-  options?: { signal?: AbortSignal; alone?: boolean },
-) => Promise<void>
-
 /** A server has a core for a second transaction; the embedded engine is one thread. */
 const transactionsMax = { postgres: 2, embedded: 1 }
 
@@ -50,7 +43,7 @@ export function joinApplies(
   mirror: Pick<Mirror, 'driver' | 'apply'>,
   target: MirrorTarget,
   tracing?: Tracing,
-): ApplyRows {
+) {
   const join = joinCalls<{ operations: MirrorOperation[]; positions: MirrorPosition[] }>({
     operationsMax: 600,
     callsMax: transactionsMax[mirror.driver],
@@ -63,7 +56,11 @@ export function joinApplies(
         writes.flatMap(({ positions }) => positions),
       ),
   })
-  return (operations, positions, options = {}) => join({ operations, positions }, options)
+  return (
+    operations: MirrorOperation[],
+    positions: MirrorPosition[],
+    options: { signal?: AbortSignal; alone?: boolean } = {},
+  ): Promise<void> => join({ operations, positions }, options)
 }
 
 export function createGeneration(parts: GenerationParts): GenerationHandler {
@@ -77,7 +74,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
   /** Gained partitions in which a former owner may have parked a record that their position has not passed. */
   const uncertain = new Set<number>()
   const applyJoined = joinApplies(mirror, target, parts.tracing)
-  const apply: ApplyRows = async (operations, positions, options) => {
+  const apply: typeof applyJoined = async (operations, positions, options) => {
     await applyJoined(operations, positions, options)
     for (const { partition, next } of positions) kept.set(partition, next)
   }
@@ -141,8 +138,7 @@ function parse(
   for (const [index, message] of messages.entries()) {
     const { key, partition, offset } = message
     if (key.startsWith(auditNotes)) continue
-    const skipped = stuck.isSkipped(partition, offset)
-    const parsed = skipped ? { fault: skippedReason } : parseOperation(message, target.epoch)
+    const parsed = parseOperation(message, { epoch: target.epoch, stuck })
     if ('fault' in parsed) {
       outcomes[index] = park(parsed.fault)
       continue

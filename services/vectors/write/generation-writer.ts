@@ -1,23 +1,18 @@
-/** Runs the reader group that fills one generation of an index, and writes its progress and failure rows. */
+/** Runs the reader group that fills one generation of an index, cuts its batches into calls, and writes its progress and failure rows. */
 
-import type { Logger } from 'pino'
 import { Counter, type Registry } from 'prom-client'
-import type { Relational } from '#engines/relational/port.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type CallContext, type RunningConsumer, startBatchConsumer } from '#runtime/consume/consumer.ts'
+import { type CallContext, startBatchConsumer } from '#runtime/consume/consumer.ts'
 import { sharedMetric } from '#runtime/observe/metrics.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { parsePointKey, vectorsCommands } from '#topics/catalog.ts'
-import { createEngineCalls, type EngineCalls } from './engine-calls.ts'
-import { operationHeader } from './handler.ts'
-import type { GenerationEngine, Index } from './indexes.ts'
-import { createProgress, type ProgressTail, publishProgress } from './progress.ts'
-import { groupOfGeneration } from './rebuild.ts'
-import { openStuckRecords, type StuckRecords } from './stuck.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import { openStuckRecords, type StuckRecords, writeFailures } from './failures.ts'
+import { createProgress, type ProgressTail } from './progress.ts'
+import { type GenerationEngine, groupOfGeneration, type Index } from './rebuild.ts'
 
 export type WriterContext = ServiceContext<'eventLog' | 'relational', unknown>
 
@@ -57,35 +52,30 @@ export interface GenerationHandler {
 
 const progressRepeatMs = 10_000
 
+/** `named.shown` is what people call the group; it may change. */
 export async function startGenerationWriter(
   context: WriterContext,
   writer: IndexWriter,
-  { generation, shownAs }: { generation: number; shownAs?: () => string },
+  named: { generation: number; shown: string },
   progressTail: ProgressTail,
-): Promise<RunningConsumer> {
+): Promise<Closeable> {
+  const { generation } = named
   const { engines, publisher, log } = context
   const { index, batchRecordsMax, batchBytesMax, callTimeoutMs } = writer
   const topic = vectorsCommands
   const { epoch } = publisher.locationOf(topic)
   const group = groupOfGeneration(index, generation)
-  const progress = openProgress(context, index, { generation, epoch }, progressTail)
-  const stuck = openStuckRecords({
-    ...context,
-    relational: engines.relational,
-    group,
-    epoch,
-    shownAs: shownAs ?? (() => group),
-  })
-  const calls = countingCalls(
-    createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck }),
-    writtenCounter(context.metrics).labels({ index: index.name }),
-  )
+  const shownAs = () => named.shown
+  const progress = createProgress(publisher, { index, generation, epoch }, progressTail)
+  const stuck = openStuckRecords({ ...context, relational: engines.relational, group, epoch, shownAs })
+  const points = writtenCounter(context.metrics).labels({ index: index.name })
+  const calls = createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck, points })
   const handler = writer.openGeneration({ generation, epoch, calls, stuck })
   const consumer = await startBatchConsumer(
     { ...context, eventLog: engines.eventLog },
     {
       group,
-      ...(shownAs ? { shownAs } : {}),
+      shownAs,
       topic,
       batchRecordsMax,
       batchBytesMax,
@@ -125,18 +115,20 @@ export async function startGenerationWriter(
     await stuck.close()
     throw error
   })
-  const keep = async () => await handler.keep?.()
-  const repeat = () => progress.repeat(consumer.state().partitions)
-  return withRepeats(consumer, { keep, repeat, stuck, log })
-}
-
-/** The calls, and a count of what they wrote. */
-function countingCalls(calls: EngineCalls, points: { inc(by: number): void }): EngineCalls {
+  const tried = (work: Promise<void> | undefined) =>
+    work?.catch((error: unknown) => {
+      const reason = error instanceof AppError ? error.code : String(error)
+      log.warn({ reason }, 'index.progress-not-repeated')
+    })
+  const keep = async () => tried(handler.keep?.())
+  // A reader that joined late or missed a record learns the progress within ten seconds.
+  const repeat = () => tried(progress.repeat(consumer.state().partitions))
+  const timer = setInterval(() => void keep().then(repeat), progressRepeatMs).unref()
   return {
-    async write(pending, call, write) {
-      const result = await calls.write(pending, call, write)
-      points.inc(result.written)
-      return result
+    async close() {
+      clearInterval(timer)
+      await consumer.close()
+      await Promise.all([keep(), stuck.close()])
     },
   }
 }
@@ -150,88 +142,83 @@ function writtenCounter(registry: Registry): Counter<'index'> {
   )
 }
 
-function openProgress(
-  { publisher }: WriterContext,
-  index: Index,
-  { generation, epoch }: { generation: number; epoch: number },
-  progressTail: ProgressTail,
-) {
-  return createProgress({
-    index,
-    generation,
-    epoch,
-    catchUp: () => progressTail.catchUp(),
-    latest: (partition) => progressTail.latest({ generation, epoch, partition }),
-    publish: (records) =>
-      publishProgress(
-        publisher,
-        { index, generation },
-        records.map((value) => ({ key: value, value })),
-      ),
-  })
+/** Calls that must have worked before they take twice as many records. */
+const workedUntilGrowth = 16
+
+/** A record, and what the engine gets of it. */
+export interface Pending<T> {
+  /** Its place in the batch. */
+  index: number
+  offset: number
+  key: string
+  operation: T
 }
 
-/** Repeats the progress until it is closed, so that a reader that joined late or missed a record learns it within ten seconds. */
-function withRepeats(
-  consumer: RunningConsumer,
-  parts: { keep: () => Promise<void>; repeat: () => Promise<void>; stuck: Closeable; log: Logger },
-): RunningConsumer {
-  const { keep, repeat, stuck, log } = parts
-  const tried = (work: () => Promise<void>) =>
-    work().catch((error: unknown) => {
-      const reason = error instanceof AppError ? error.code : String(error)
-      log.warn({ reason }, 'index.progress-not-repeated')
-    })
-  const timer = setInterval(() => void tried(keep).then(() => tried(repeat)), progressRepeatMs)
-  timer.unref()
+export type EngineCalls = ReturnType<typeof createEngineCalls>
+
+/**
+ * Cuts batches into calls of the engine: after a call that took too long the partition's calls take half as many records,
+ * down to one, and grow again while they work; a record that is alone in its call and still finds no end is reported.
+ */
+export function createEngineCalls(parts: {
+  recordsMax: number
+  /** No further call begins after this time. */
+  budgetMs: number
+  stuck: Pick<StuckRecords, 'failedAlone'>
+  /** Counts the points that were written. */
+  points?: { inc(by: number): void }
+}) {
+  /** Partitions whose calls are smaller than usual. */
+  const smaller = new Map<number, { size: number; worked: number }>()
+
+  function worked(partition: number): void {
+    const state = smaller.get(partition)
+    if (!state || ++state.worked < workedUntilGrowth) return
+    state.worked = 0
+    state.size *= 2
+    if (state.size >= parts.recordsMax) smaller.delete(partition)
+  }
+
   return {
-    pause: () => consumer.pause(),
-    resume: () => consumer.resume(),
-    state: () => consumer.state(),
-    async close() {
-      clearInterval(timer)
-      await consumer.close()
-      await Promise.all([tried(keep), stuck.close()])
+    /**
+     * Writes what it can within the time of one handler call, in order. `alone`: the call must not be joined with those of
+     * other partitions, because it may be the one that takes too long. Resolves with the number of written records and
+     * the fault of the call that ended the writing early; never rejects.
+     */
+    async write<T>(
+      pending: Pending<T>[],
+      { partition, signal }: Pick<CallContext, 'partition' | 'signal'>,
+      write: (some: Pending<T>[], alone: boolean) => Promise<void>,
+    ): Promise<{ written: number; fault: unknown }> {
+      const begunAt = performance.now()
+      let written = 0
+      while (written < pending.length) {
+        if (written > 0 && performance.now() - begunAt > parts.budgetMs) {
+          return {
+            written,
+            fault: new AppError('overloaded', 'The engine is slow: the rest of the batch follows.'),
+          }
+        }
+        const size = smaller.get(partition)?.size ?? parts.recordsMax
+        const some = pending.slice(written, written + size)
+        try {
+          signal.throwIfAborted()
+          await write(some, smaller.has(partition))
+        } catch (fault) {
+          if (isUnavailable(fault) || signal.aborted) {
+            smaller.set(partition, { size: Math.max(1, some.length >> 1), worked: 0 })
+            const { offset, key } = some[0]!
+            if (some.length === 1) {
+              parts.stuck.failedAlone({ partition, offset, key }, describeError(fault))
+            }
+          }
+          return { written, fault }
+        }
+        worked(partition)
+        written += some.length
+        parts.points?.inc(some.length)
+      }
+      return { written, fault: null }
     },
   }
-}
-
-interface ParkedRecord {
-  message: { key: string } | null
-  position: { partition: number; offset: number }
-  headers: Record<string, string>
-  reason: string
-}
-
-const errorCharactersMax = 300
-
-/** Writes a row for each record that belongs to an operation. Writing the same records again changes nothing. */
-async function writeFailures(relational: Relational, index: Index, parked: ParkedRecord[]): Promise<void> {
-  const rows = parked.filter((record) => record.headers[operationHeader] !== undefined)
-  if (rows.length === 0) return
-  await relational.query(
-    `insert into platform.operation_failures (operation, partition, "offset", point_id, error, index_name)
-     select *, $6 from unnest($1::text[], $2::int[], $3::bigint[], $4::text[], $5::text[])
-     on conflict do nothing`,
-    [
-      rows.map((row) => row.headers[operationHeader] as string),
-      rows.map((row) => row.position.partition),
-      rows.map((row) => row.position.offset),
-      rows.map((row) => pointIdOf(row)),
-      rows.map((row) => row.reason.slice(0, errorCharactersMax)),
-      index.name,
-    ],
-  )
-}
-
-export async function pruneFailures(relational: Relational): Promise<void> {
-  await relational.query(
-    `delete from platform.operation_failures where created_at < now() - interval '7 days'`,
-  )
-}
-
-/** Postgres text holds no NUL; an id never does (the gateway refuses it), a damaged key may. */
-function pointIdOf(record: ParkedRecord): string | null {
-  const id = record.message ? (parsePointKey(record.message.key)?.id ?? null) : null
-  return id?.replaceAll('\0', '\ufffd') ?? null
 }

@@ -2,40 +2,23 @@
  * How far each generation of an index is: kept in `vectors.progress`, written and read by the index's reader groups.
  */
 
-import type { Logger } from 'pino'
-import type { Log } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
-import type { Closeable } from '#lib/resource.ts'
-import { followTopic } from '#runtime/follow/follow-topic.ts'
+import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
 import type { Codec, Publisher } from '#runtime/publish/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { parseProgressKey, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
-import type { Index } from './indexes.ts'
+import type { Index } from './rebuild.ts'
 
 const catchUpTimeoutMs = 15_000
 const catchUpPollMs = 10
 
-export interface ProgressTail extends Closeable {
-  /**
-   * Resolves once all records that were acknowledged before the call are read. Throws AppError `log_unavailable`, and an
-   * error that names the record while one of them cannot be decoded: what it counted must not begin again at 0.
-   */
-  catchUp(): Promise<void>
-  /** The record with the greatest offset so far. */
-  latest(of: { generation: number; epoch: number; partition: number }): VectorsProgress | undefined
-  /** The last applied offset of each partition in a generation, as far as it is read. */
-  appliedThrough(generation: number, epoch: number): Map<number, number>
-}
+export type ProgressTail = Awaited<ReturnType<typeof openProgressTail>>
 
-export async function openProgressTail(parts: {
-  index: Index
-  eventLog: Log
-  codec: Codec
-  publisher: Publisher
-  log: Logger
-}): Promise<ProgressTail> {
+type TailParts = FollowParts & { index: Index; codec: Codec; publisher: Publisher }
+
+export async function openProgressTail(parts: TailParts) {
   const greatest = new Map<string, VectorsProgress>()
   const topic = vectorsProgress
   const keep = (record: VectorsProgress) => {
@@ -68,7 +51,10 @@ export async function openProgressTail(parts: {
     },
   })
 
-  /** Reads on until all that was acknowledged before this call has been read. */
+  /**
+   * Resolves once all records that were acknowledged before the call are read. Throws AppError `log_unavailable`, and an
+   * error that names the record while one of them cannot be decoded: what it counted must not begin again at 0.
+   */
   async function catchUp(): Promise<void> {
     const until = performance.now() + catchUpTimeoutMs
     const ends = (await parts.eventLog.offsets(physicalName)).filter((range) => range.end > range.start)
@@ -86,8 +72,10 @@ export async function openProgressTail(parts: {
 
   return {
     catchUp,
-    latest: (of) => greatest.get(slotOf(of)),
-    appliedThrough(generation, epoch) {
+    /** The record with the greatest offset so far. */
+    latest: (of: Parameters<typeof slotOf>[0]): VectorsProgress | undefined => greatest.get(slotOf(of)),
+    /** The last applied offset of each partition in a generation, as far as it is read. */
+    appliedThrough(generation: number, epoch: number): Map<number, number> {
       const applied = new Map<number, number>()
       for (const record of greatest.values()) {
         if (record.generation !== generation || record.epoch !== epoch) continue
@@ -95,7 +83,7 @@ export async function openProgressTail(parts: {
       }
       return applied
     },
-    close: () => tail.close(),
+    close: (): Promise<void> => tail.close(),
   }
 }
 
@@ -118,7 +106,7 @@ export async function publishProgress(
  * known does not count any more. For a group without members, after its positions were set.
  */
 export async function resetProgress(
-  parts: Parameters<typeof openProgressTail>[0],
+  parts: TailParts,
   generation: number,
   positions: readonly { partition: number; offset: number }[],
 ): Promise<void> {
@@ -147,19 +135,6 @@ function slotOf(record: { generation: number; epoch: number; partition: number }
   return `${record.generation}/${record.epoch}/${record.partition}`
 }
 
-export interface ProgressParts {
-  index: Index
-  generation: number
-  /** Epoch of vectors.commands. */
-  epoch: number
-  /** Resolves once every record that was written before is read. */
-  catchUp(): Promise<void>
-  /** The last record of this generation, epoch and partition. */
-  latest(partition: number): VectorsProgress | undefined
-  /** Must be durable when it resolves. */
-  publish(records: VectorsProgress[]): Promise<void>
-}
-
 interface PartitionProgress {
   appliedThrough: number
   failures: number
@@ -167,47 +142,38 @@ interface PartitionProgress {
   countedThrough: number
 }
 
-interface ProgressKeeper {
-  /**
-   * Goes on in gained partitions from their last record, and publishes that record again, which nobody waits for.
-   * Resolves with the first offset of each that is neither committed nor reported as applied.
-   */
-  assigned(partitions: { partition: number; committed: number | null }[]): Promise<Map<number, number>>
-  /** Counts a record that could not be applied. */
-  failed(partition: number, offset: number): void
-  /** Publishes that everything through this offset is applied. */
-  applied(partition: number, throughOffset: number): Promise<void>
-  /** Publishes the last record of these partitions again. */
-  repeat(partitions: number[]): Promise<void>
-}
-
-export function createProgress(parts: ProgressParts): ProgressKeeper {
+/** Counts what one reader group has applied of its partitions. `epoch` is that of vectors.commands. */
+export function createProgress(
+  publisher: Publisher,
+  of: { index: Index; generation: number; epoch: number },
+  tail: Pick<ProgressTail, 'catchUp' | 'latest'>,
+) {
+  const { index, generation, epoch } = of
   const partitions = new Map<number, PartitionProgress>()
 
-  function recordOf(partition: number, progress: PartitionProgress): VectorsProgress {
-    return {
-      index: parts.index.name,
-      generation: parts.generation,
-      partition,
-      epoch: parts.epoch,
-      applied_through: progress.appliedThrough,
-      failures: progress.failures,
-    }
-  }
-  function publishFor(numbers: number[]): Promise<void> {
-    const records = numbers.flatMap((partition) => {
+  /** Publishes the last record of these partitions. */
+  async function publishFor(numbers: number[]): Promise<void> {
+    const messages = numbers.flatMap((partition) => {
       const progress = partitions.get(partition)
-      return progress ? [recordOf(partition, progress)] : []
+      if (!progress) return []
+      const { appliedThrough, failures } = progress
+      const place = { index: index.name, generation, partition, epoch }
+      const value = { ...place, applied_through: appliedThrough, failures }
+      return [{ key: value, value }]
     })
-    return records.length > 0 ? parts.publish(records) : Promise.resolve()
+    if (messages.length > 0) await publishProgress(publisher, of, messages)
   }
 
   return {
-    async assigned(gained) {
-      await parts.catchUp()
+    /**
+     * Goes on in gained partitions from their last record, and publishes that record again, which nobody waits for.
+     * Resolves with the first offset of each that is neither committed nor reported as applied.
+     */
+    async assigned(gained: { partition: number; committed: number | null }[]): Promise<Map<number, number>> {
+      await tail.catchUp()
       const next = new Map<number, number>()
       for (const { partition, committed } of gained) {
-        const last = parts.latest(partition)
+        const last = tail.latest({ generation, epoch, partition })
         const countedThrough = last?.applied_through ?? -1
         const appliedThrough = Math.max((committed ?? 0) - 1, countedThrough)
         partitions.set(partition, { appliedThrough, failures: last?.failures ?? 0, countedThrough })
@@ -217,13 +183,15 @@ export function createProgress(parts: ProgressParts): ProgressKeeper {
       publishFor(gained.map((one) => one.partition)).catch(() => {})
       return next
     },
-    failed(partition, offset) {
+    /** Counts a record that could not be applied. */
+    failed(partition: number, offset: number): void {
       const progress = partitions.get(partition)
       if (!progress || offset <= progress.countedThrough) return
       progress.failures += 1
       progress.countedThrough = offset
     },
-    async applied(partition, throughOffset) {
+    /** Publishes that everything through this offset is applied; durable when it resolves. */
+    async applied(partition: number, throughOffset: number): Promise<void> {
       const progress = partitions.get(partition)
       if (!progress) return
       progress.appliedThrough = Math.max(progress.appliedThrough, throughOffset)

@@ -16,10 +16,29 @@
  */
 
 import type { Groups, Log } from '#engines/event-log/port.ts'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import type { VectorStore } from '#engines/vectors/port.ts'
 import { noticeOn } from '#runtime/notices.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import type { GenerationEngine, Index } from './indexes.ts'
+
+/** An index that is derived from vectors.commands. Each has generations, reader groups and an engine that holds it. */
+export interface Index {
+  name: 'vectors' | 'relational'
+  /** The service that writes it; also the name of its first generation's reader group. */
+  writer: string
+}
+
+export const vectorsIndex: Index = { name: 'vectors', writer: 'vector-writer' }
+export const relationalIndex: Index = { name: 'relational', writer: 'relational-writer' }
+export const indexes: readonly Index[] = [vectorsIndex, relationalIndex]
+
+/** What a rebuild needs of the engine that holds an index; not every engine has anything to finish. */
+export type GenerationEngine = Pick<
+  VectorStore,
+  'liveGeneration' | 'createGeneration' | 'promoteGeneration'
+> &
+  Partial<Pick<Mirror, 'finishGeneration'>>
 
 /** The new group may be this many records behind when the old one is stopped. */
 const nearRecords = 1_000

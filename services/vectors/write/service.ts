@@ -9,7 +9,7 @@ import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import type { IndexWriter } from './generation-writer.ts'
 import { createHandler, joinApplies } from './handler.ts'
-import { vectorsIndex } from './indexes.ts'
+import { vectorsIndex } from './rebuild.ts'
 import { startIndexWriter } from './worker.ts'
 
 const everyMs = 3_600_000

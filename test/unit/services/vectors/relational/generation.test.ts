@@ -7,7 +7,7 @@ import type { CallContext } from '#runtime/consume/consumer.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { createGeneration, joinApplies, rowOf } from '#services/vectors/relational/generation.ts'
-import { createEngineCalls } from '#services/vectors/write/engine-calls.ts'
+import { createEngineCalls } from '#services/vectors/write/generation-writer.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
 
 const target = { generation: 1, epoch: 1 }

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { createEngineCalls, type Pending } from '#services/vectors/write/engine-calls.ts'
+import { createEngineCalls, type Pending } from '#services/vectors/write/generation-writer.ts'
 
 const { signal } = new AbortController()
 const away = () => new AppError('vector_engine_unavailable', 'no answer')

@@ -6,9 +6,9 @@ import { AppError } from '#lib/errors.ts'
 import { done, park } from '#lib/outcome.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { createEngineCalls } from '#services/vectors/write/engine-calls.ts'
+import { skippedReason } from '#services/vectors/write/failures.ts'
+import { createEngineCalls } from '#services/vectors/write/generation-writer.ts'
 import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
-import { skippedReason } from '#services/vectors/write/stuck.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
 
 const { signal } = new AbortController()

@@ -3,30 +3,35 @@
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { AppError } from '#lib/errors.ts'
+import type { Publisher } from '#runtime/publish/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
-import { vectorsIndex } from '#services/vectors/write/indexes.ts'
 import {
   createProgress,
   openProgressTail,
   publishProgress,
   resetProgress,
 } from '#services/vectors/write/progress.ts'
+import { vectorsIndex } from '#services/vectors/write/rebuild.ts'
 import { jsonCodec, testPublisher } from '#test/support/consumer-wiring.ts'
 import { topicSpec } from '#test/support/index-writer.ts'
 import { createMemoryLog } from '#test/support/memory-log.ts'
 import { vectorsProgress } from '#topics/catalog.ts'
 
 function keeper(stored: VectorsProgress[]) {
-  return createProgress({
-    index: vectorsIndex,
-    generation: 2,
-    epoch: 1,
-    async catchUp() {},
-    latest: (partition) => stored.findLast((record) => record.partition === partition),
-    async publish(records) {
-      stored.push(...records)
+  const publisher = {
+    locationOf: () => ({ partitions: 12 }),
+    async publish(_topic: unknown, messages: { value: VectorsProgress }[]) {
+      stored.push(...messages.map(({ value }) => value))
     },
-  })
+  } as unknown as Publisher
+  return createProgress(
+    publisher,
+    { index: vectorsIndex, generation: 2, epoch: 1 },
+    {
+      async catchUp() {},
+      latest: ({ partition }) => stored.findLast((record) => record.partition === partition),
+    },
+  )
 }
 
 describe('progress', () => {

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client'
 import { afterEach, expect, it, vi } from 'vitest'
 import type { TailOptions } from '#engines/event-log/port.ts'
 import type { WriterContext } from '#services/vectors/write/generation-writer.ts'
-import { relationalIndex } from '#services/vectors/write/indexes.ts'
+import { relationalIndex } from '#services/vectors/write/rebuild.ts'
 import { startIndexWriter } from '#services/vectors/write/worker.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 

@@ -1,17 +1,21 @@
 /**
- * Records that an index writer cannot get through although each is alone in its call: they raise an alarm, and an operator
- * may let the writer pass them. The rows of platform.stuck_records hold both; every writer reads them when an operator
- * has marked one, once a second while there is one, and every few seconds otherwise.
+ * Records that an index writer cannot write. Those that it cannot get through although each is alone in its call raise an
+ * alarm, and an operator may let the writer pass them: the rows of platform.stuck_records hold both; every writer reads
+ * them when an operator has marked one, once a second while there is one, and every few seconds otherwise. Those that are
+ * parked fail their operation: the rows of platform.operation_failures say why.
  */
 
 import type { Logger } from 'pino'
 import { Gauge, type Registry } from 'prom-client'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { createWakeup } from '#lib/backoff.ts'
-import type { Closeable } from '#lib/resource.ts'
+import type { ParkedMessage } from '#runtime/consume/consumer.ts'
 import { hearNotices, lookRestMs, noticeOn } from '#runtime/notices.ts'
 import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { startRepeating } from '#runtime/repeat.ts'
+import { parsePointKey } from '#topics/catalog.ts'
+import type { SchemaName } from '#topics/topic.ts'
+import type { Index } from './rebuild.ts'
 
 /** A group's records of one epoch of the topic. */
 interface StuckOf {
@@ -33,22 +37,16 @@ export interface StuckRecord {
 /** A record by its place and its key. */
 type RecordPlace = Pick<StuckRecord, 'partition' | 'offset' | 'key'>
 
-export interface StuckRecords extends Closeable {
-  /** True when an operator wants this record passed: it is parked. */
-  isSkipped(partition: number, offset: number): boolean
-  /** A call with this record alone found no end. After some in a row the alarm is raised. */
-  failedAlone(record: RecordPlace, reason: string): void
-  /** Everything through this offset is settled. */
-  settled(partition: number, throughOffset: number): void
-}
-
 /** What a record is parked with when an operator passes it. */
 export const skippedReason = 'an operator passed it (flotilla groups skip)'
 
 const someMs = 1_000
 const failuresUntilAlarm = 3
 const logEveryFailures = 20
+/** Of the rows. */
 const reasonCharactersMax = 300
+
+export type StuckRecords = ReturnType<typeof openStuckRecords>
 
 export function openStuckRecords(
   parts: StuckOf & {
@@ -58,7 +56,7 @@ export function openStuckRecords(
     log: Logger
     metrics: Registry
   },
-): StuckRecords {
+) {
   const { relational, log, group, shownAs } = parts
   const failing = new Map<number, { offset: number; count: number }>()
   const settledThrough = new Map<number, number>()
@@ -90,8 +88,10 @@ export function openStuckRecords(
   const notices = hearNotices({ relational, log }, 'flotilla_stuck_records', reported.wake)
   const following = startRepeating({ what: 'stuck records', everyMs, wakeup: reported, log }, follow)
   return {
-    isSkipped: (partition, offset) => skipped.has(placeOf({ partition, offset })),
-    failedAlone({ partition, offset, key }, reason) {
+    /** True when an operator wants this record passed: it is parked. */
+    isSkipped: (partition: number, offset: number): boolean => skipped.has(placeOf({ partition, offset })),
+    /** A call with this record alone found no end. After some in a row the alarm is raised. */
+    failedAlone({ partition, offset, key }: RecordPlace, reason: string): void {
       const last = failing.get(partition)
       const count = last?.offset === offset ? last.count + 1 : 1
       failing.set(partition, { offset, count })
@@ -102,10 +102,11 @@ export function openStuckRecords(
       const pass = `flotilla groups skip ${shownAs()} --partition ${partition} --offset ${offset}`
       log.error({ group, partition, offset, key, reason, tries: count, pass }, 'index.record-stuck')
     },
-    settled(partition, throughOffset) {
+    /** Everything through this offset is settled. */
+    settled(partition: number, throughOffset: number): void {
       settledThrough.set(partition, throughOffset)
     },
-    async close() {
+    async close(): Promise<void> {
       await Promise.all([following.close(), notices.close()])
       gauge.remove({ group: shown })
     },
@@ -177,5 +178,37 @@ function gaugeOf(registry: Registry): Gauge<'group'> {
     registry,
     'flotilla_index_stuck_records',
     (common) => new Gauge({ ...common, help, labelNames: ['group'] }),
+  )
+}
+
+/** Header of the number that all records of one request share; failure rows are kept under it. */
+export const operationHeader = 'operation'
+
+/** Writes a row for each record that belongs to an operation. Writing the same records again changes nothing. */
+export async function writeFailures(
+  relational: SqlExecutor,
+  index: Index,
+  parked: ParkedMessage<SchemaName>[],
+): Promise<void> {
+  const rows = parked.filter((record) => record.headers[operationHeader] !== undefined)
+  if (rows.length === 0) return
+  await relational.query(
+    `insert into platform.operation_failures (operation, partition, "offset", point_id, error, index_name)
+     select *, $6 from unnest($1::text[], $2::int[], $3::bigint[], $4::text[], $5::text[])
+     on conflict do nothing`,
+    [
+      rows.map((row) => row.headers[operationHeader] as string),
+      rows.map((row) => row.position.partition),
+      rows.map((row) => row.position.offset),
+      rows.map(({ message }) => message && parsePointKey(message.key)).map((key) => key && textOf(key.id)),
+      rows.map((row) => row.reason.slice(0, reasonCharactersMax)),
+      index.name,
+    ],
+  )
+}
+
+export async function pruneFailures(relational: SqlExecutor): Promise<void> {
+  await relational.query(
+    `delete from platform.operation_failures where created_at < now() - interval '7 days'`,
   )
 }

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { markSkipped, openStuckRecords, readStuck } from '#services/vectors/write/stuck.ts'
+import { markSkipped, openStuckRecords, readStuck } from '#services/vectors/write/failures.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { openEmptyRelational, silentLog } from '#test/support/relational.ts'
 
