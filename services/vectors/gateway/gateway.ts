@@ -16,8 +16,8 @@ import { type ByteBudget, createByteBudget } from '../accept/byte-budget.ts'
 import type { ParsedUpsert } from '../accept/points.ts'
 import { createPointPublisher, type PointPublisher } from '../accept/publish.ts'
 import { createLatencies, exposeSearches, type Latencies } from '../read/observed/latencies.ts'
-import { type Backlog, createBacklog } from '../read/operations/backlog.ts'
 import {
+  createBacklog,
   createOperationIds,
   createOperations,
   loadOperationSecret,
@@ -34,7 +34,7 @@ export interface Gateway extends Access {
   context: GatewayContext
   handshakes: Handshakes
   operations: Operations
-  backlog: Backlog
+  backlog: ReturnType<typeof createBacklog>
   points: PointPublisher
   pgSearch: PgSearch
   upsertThread: BodyThread<ParsedUpsert>

@@ -1,16 +1,26 @@
-/** The service that mirrors points into the tables that search-pg reads, and publishes how far it is. */
+/**
+ * The service that mirrors points into the tables that search-pg reads, and publishes how far it is. It makes the tables
+ * and the rows about their generations agree before anything is written.
+ */
 
+import type { Logger } from 'pino'
 import { Type } from 'typebox'
+import type { Mirror } from '#engines/relational/mirror/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createArrivals, createPace, type Pace } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
 import type { IndexWriter } from '../write/generation-writer.ts'
-import { relationalIndex } from '../write/rebuild.ts'
+import {
+  groupOfGeneration,
+  listGenerations,
+  prepareGroup,
+  type RebuildParts,
+  relationalIndex,
+} from '../write/rebuild.ts'
 import { startIndexWriter } from '../write/worker.ts'
 import { createGeneration } from './generation.ts'
-import { isNeeded, takeIntoUse } from './take-into-use.ts'
 
 /** One transaction takes the batches of all partitions together; small ones let others go first sooner. */
 const batchRecordsMax = 100
@@ -81,4 +91,55 @@ function paceOf(context: Context, released: AbortSignal): Pace {
     sampleMs: arrivalSampleMs,
   })
   return createPace({ busyPerSecond: busyRowsPerSecond, busy, released })
+}
+
+/**
+ * False while an embedded mirror may remain closed: nothing has used it, its tables are there if they ever were, no
+ * rebuild is under way, and its group has read all of the log.
+ */
+export async function isNeeded(mirror: Mirror, parts: RebuildParts): Promise<boolean> {
+  const state = mirror.state()
+  if (state === 'open') return true
+  const { relational, index, eventLog, physicalName } = parts
+  const generations = await listGenerations(relational, index)
+  if (state === 'absent' && generations.length > 0) return true
+  if (generations.some(({ state }) => state === 'building' || state === 'switching')) return true
+  const live = generations.find(({ state }) => state === 'live')?.generation ?? 1
+  const { committed } = await eventLog.groupState(groupOfGeneration(index, live), physicalName)
+  const read = new Map(committed.map((one) => [one.partition, one.offset]))
+  const ranges = await eventLog.offsets(physicalName)
+  return ranges.some(({ partition, start, end }) => end > Math.max(start, read.get(partition) ?? 0))
+}
+
+/**
+ * Fresh tables (at the first start, or after a mirror was lost) get a generation number that was never used, so that no
+ * progress of an earlier generation counts for them; their group reads the log from the beginning. Any number of
+ * instances may do so at once: all of them get the same number.
+ */
+async function takeIntoUse(mirror: Mirror, parts: RebuildParts, log: Logger): Promise<void> {
+  const { relational, index } = parts
+  const known = await listGenerations(relational, index)
+  const next = Math.max(0, ...known.map((one) => one.generation)) + 1
+  const live = await mirror.adoptGeneration(next)
+  const inUse = known.some(
+    (one) => one.generation === live && (one.state === 'live' || one.state === 'switching'),
+  )
+  if (inUse) return
+  if (live > 1) await prepareGroup(parts, live)
+  await relational.transaction(async (tx) => {
+    await tx.query(
+      `update platform.index_generations set state = 'retired', updated_at = clock_timestamp()
+       where index_name = $1 and generation <> $2 and state <> 'retired'`,
+      [index.name, live],
+    )
+    await tx.query(
+      `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'live')
+       on conflict (index_name, generation) do update set state = 'live', updated_at = clock_timestamp()`,
+      [index.name, live],
+    )
+  })
+  for (const { generation } of known) {
+    if (generation !== live) await parts.eventLog.deleteGroup(groupOfGeneration(index, generation))
+  }
+  if (known.length > 0) log.warn({ generation: live }, 'mirror.started-empty')
 }

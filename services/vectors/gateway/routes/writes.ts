@@ -22,7 +22,7 @@ import {
 } from '#services/access/idempotency.ts'
 import { upsertBodyBytesMax } from '../../accept/byte-budget.ts'
 import { type ParsedUpsert, parseUpsert, pointsMax, requireCollection } from '../../accept/points.ts'
-import type { Reservation } from '../../read/operations/backlog.ts'
+import type { Reservation } from '../../read/operations/operations.ts'
 import { newOperationNumber } from '../../read/operations/operations.ts'
 import type { Gateway } from '../gateway.ts'
 import {

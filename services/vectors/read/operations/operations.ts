@@ -1,4 +1,4 @@
-/** Operations: their ids, how far one is (accepted, applied or failed), and waiting for it. */
+/** Operations: their ids, how far one is (accepted, applied or failed), waiting for it, and a bound for what agents have accepted. */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Relational } from '#engines/relational/port.ts'
@@ -6,7 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Position, Publisher } from '#runtime/publish/messages.ts'
 import type { Secrets } from '#services/access/secrets/secrets.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import type { IndexProgress, Progress } from './progress.ts'
+import { type ByOffset, createByOffset, type IndexProgress, type Progress } from './progress.ts'
 
 const waitMs = 10_000
 
@@ -19,37 +19,23 @@ type OperationState =
 /** The vector engine, or the relational mirror. */
 type ReadIndex = 'vectors' | 'relational'
 
-export interface Operations {
-  /** The operation whose records are at these positions. */
-  of(number: string, positions: readonly Position[]): Operation
-  idOf(operation: Operation): string
+export type Operations = ReturnType<typeof createOperations>
+
+export function createOperations(parts: {
+  relational: Relational
+  publisher: Pick<Publisher, 'locationOf'>
+  progress: IndexProgress & Pick<Progress, 'mirrored'>
+  ids: ReturnType<typeof createOperationIds>
+  waitMs?: number
+}) {
+  const { progress, ids } = parts
+  const epoch = () => parts.publisher.locationOf(vectorsCommands).epoch
+  const progressOf = (index: ReadIndex) => (index === 'relational' ? progress.mirrored : progress)
+
   /**
    * Throws AppError `invalid_operation_id` for a forged id or one of another installation, `operation_not_found` for
    * one of another epoch of the log.
    */
-  parse(id: string): Operation
-  state(operation: Operation): Promise<OperationState>
-  /** As `state`, after at most ten seconds of waiting for a final one. */
-  wait(operation: Operation): Promise<OperationState>
-  /** Resolves when reads of that index reflect the operation; throws `not_yet_applied` or `operation_failed`. */
-  after(id: string, index?: ReadIndex): Promise<void>
-}
-
-interface OperationsParts {
-  relational: Relational
-  publisher: Pick<Publisher, 'locationOf'>
-  progress: IndexProgress & Pick<Progress, 'mirrored'>
-  ids: OperationIds
-  waitMs?: number
-}
-
-export function createOperations(parts: OperationsParts): Operations {
-  const { progress, ids } = parts
-  const epoch = () => parts.publisher.locationOf(vectorsCommands).epoch
-
-  const progressOf = (index: ReadIndex): IndexProgress =>
-    index === 'relational' ? progress.mirrored : progress
-
   function parse(id: string): Operation {
     const operation = ids.decode(id)
     if (operation.epoch !== epoch()) {
@@ -75,17 +61,24 @@ export function createOperations(parts: OperationsParts): Operations {
   }
 
   return {
-    of: (number, positions) => ({ number, epoch: epoch(), last: lastPositions(positions) }),
+    /** The operation whose records are at these positions. */
+    of: (number: string, positions: readonly Position[]): Operation => ({
+      number,
+      epoch: epoch(),
+      last: lastPositions(positions),
+    }),
     idOf: ids.encode,
     parse,
-    async state(operation) {
+    async state(operation: Operation): Promise<OperationState> {
       const applied = operation.last.every(
         ({ partition, offset }) => offset <= progress.appliedThrough(partition),
       )
       return applied ? finished(operation, 'vectors') : { status: 'accepted' }
     },
-    wait: (operation) => wait(operation, 'vectors'),
-    async after(id, index = 'vectors') {
+    /** As `state`, after at most ten seconds of waiting for a final one. */
+    wait: (operation: Operation): Promise<OperationState> => wait(operation, 'vectors'),
+    /** Resolves when reads of that index reflect the operation; throws `not_yet_applied` or `operation_failed`. */
+    async after(id: string, index: ReadIndex = 'vectors'): Promise<void> {
       const state = await wait(parse(id), index)
       if (state.status === 'accepted') {
         throw new AppError('not_yet_applied', 'The operation named in after is not applied yet.', {
@@ -106,12 +99,6 @@ export interface Operation {
   epoch: number
   /** The last position in each partition that it touched. */
   last: Position[]
-}
-
-interface OperationIds {
-  encode(operation: Operation): string
-  /** Throws AppError `invalid_operation_id` for ids that this installation did not give. */
-  decode(id: string): Operation
 }
 
 const version = 1
@@ -142,11 +129,11 @@ export function loadOperationSecret(secrets: Secrets): Promise<Buffer> {
   })
 }
 
-export function createOperationIds(secret: Buffer): OperationIds {
+export function createOperationIds(secret: Buffer) {
   const checksumOf = (body: Buffer) =>
     createHmac('sha256', secret).update('operation-id').update(body).digest().subarray(0, checksumBytes)
   return {
-    encode({ number, epoch, last }) {
+    encode({ number, epoch, last }: Operation): string {
       const body = Buffer.concat([
         Buffer.from([version]),
         Buffer.from(number, 'hex'),
@@ -156,7 +143,8 @@ export function createOperationIds(secret: Buffer): OperationIds {
       ])
       return Buffer.concat([body, checksumOf(body)]).toString('base64url')
     },
-    decode(id) {
+    /** Throws AppError `invalid_operation_id` for ids that this installation did not give. */
+    decode(id: string): Operation {
       if (!idPattern.test(id)) throw notOurs()
       const bytes = Buffer.from(id, 'base64url')
       // Only the form that was given counts: no stray bits in the last character.
@@ -200,4 +188,107 @@ function varint(value: number): Buffer {
 
 function notOurs(): AppError {
   return new AppError('invalid_operation_id', 'Send an operation_id as upsert or delete answered it.')
+}
+
+export const backlogPointsMax = 20_000
+/** The applying rate is measured over this time. */
+const rateWindowMs = 10_000
+const rateSamplesMax = 64
+/** The rate is taken over at least this time, because a single sample gives none. */
+const rateLeastS = 0.5
+/** `retryAfter` while nothing at all is being applied. */
+const standstillRetryS = 5
+const retryMaxS = 60
+
+export type Reservation = ReturnType<ReturnType<typeof createBacklog>['reserve']>
+
+/** Points of one agent in one partition, by the offset after which they count as applied. */
+interface Share {
+  agent: AgentBacklog
+  partition: number
+  offset: number
+  points: number
+}
+
+interface AgentBacklog {
+  id: string
+  points: number
+  /** When how many points were applied, oldest first. */
+  applied: { at: number; points: number }[]
+}
+
+/** Back-pressure: refuses upserts of an agent that has too many points accepted and not yet applied. */
+export function createBacklog(
+  progress: Pick<Progress, 'appliedThrough' | 'onApplied'>,
+  now = () => performance.now(),
+) {
+  const agents = new Map<string, AgentBacklog>()
+  const partitions = new Map<number, ByOffset<Share>>()
+  progress.onApplied((partition, through) => {
+    for (const share of partitions.get(partition)?.takeThrough(through) ?? []) take(share)
+  })
+
+  function take({ agent, points }: Share): void {
+    agent.points -= points
+    agent.applied.push({ at: now(), points })
+    if (agent.applied.length > rateSamplesMax) agent.applied.shift()
+    if (agent.points <= 0 && agents.get(agent.id) === agent) agents.delete(agent.id)
+  }
+
+  return {
+    /** Points of an agent that are accepted here and not yet applied. */
+    points: (agentId: string): number => agents.get(agentId)?.points ?? 0,
+    /** Throws AppError `backlog_full` while the agent has more than 20,000 points accepted and not yet applied. */
+    reserve(agentId: string, points: number) {
+      const agent = agents.get(agentId) ?? { id: agentId, points: 0, applied: [] }
+      agents.set(agentId, agent)
+      if (agent.points > backlogPointsMax) throw backlogFull(agent, now())
+      agent.points += points
+      let settled = false
+      return {
+        /** The points are in the log at these positions, one for each point. */
+        accepted(positions: readonly Position[]): void {
+          if (settled) return
+          settled = true
+          for (const share of sharesOf(agent, positions)) {
+            if (share.offset <= progress.appliedThrough(share.partition)) take(share)
+            else {
+              const shares = partitions.get(share.partition) ?? createByOffset<Share>()
+              partitions.set(share.partition, shares)
+              shares.add(share)
+            }
+          }
+        },
+        /** They are not, or that is unknown. After `accepted`, or the second time, it does nothing. */
+        release(): void {
+          if (settled) return
+          settled = true
+          agent.points -= points
+          if (agent.points <= 0 && agents.get(agentId) === agent) agents.delete(agentId)
+        },
+      }
+    },
+  }
+}
+
+function sharesOf(agent: AgentBacklog, positions: readonly Position[]): Share[] {
+  const shares = new Map<number, Share>()
+  for (const { partition, offset } of positions) {
+    const share = shares.get(partition) ?? { agent, partition, offset, points: 0 }
+    shares.set(partition, share)
+    share.points += 1
+    share.offset = Math.max(share.offset, offset)
+  }
+  return [...shares.values()]
+}
+
+function backlogFull(agent: AgentBacklog, now: number): AppError {
+  const recent = agent.applied.filter((sample) => sample.at > now - rateWindowMs)
+  const points = recent.reduce((sum, sample) => sum + sample.points, 0)
+  const overS = recent.length > 0 ? Math.max(rateLeastS, (now - recent[0]!.at) / 1_000) : 0
+  const tooMany = agent.points - backlogPointsMax
+  const waitS = points === 0 ? standstillRetryS : (tooMany * overS) / points
+  const message = 'Too many of your points wait to be applied: wait for retryAfter seconds.'
+  const retryAfter = Math.min(retryMaxS, Math.max(0.05, Math.ceil(waitS * 100) / 100))
+  return new AppError('backlog_full', message, { retryAfter })
 }

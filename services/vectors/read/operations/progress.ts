@@ -4,12 +4,10 @@ import type { Mirror } from '#engines/relational/mirror/port.ts'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
-import type { Codec, Message, Position, Publisher } from '#runtime/publish/messages.ts'
+import type { Codec, Message, Position } from '#runtime/publish/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { parseProgressKey, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
-import { createApplied } from './applied.ts'
 
 /** How often the live generation is asked for while a request waits, and the least time between two queries. */
 const liveEveryMs = 2_000
@@ -18,27 +16,13 @@ const livePauseMs = 200
 const readyMsMax = 30_000
 
 /** How far one index of the points is: the vector engine's or the relational mirror. */
-export interface IndexProgress {
-  /** The last applied offset of a partition in the generation that reads see, -1 before the first. */
-  appliedThrough(partition: number): number
-  /** Records of a partition that failed so far in that generation; above 0 also where that is not known. */
-  failures(partition: number): number
-  /** True once all positions are applied, false when `timeoutMs` pass first. */
-  reached(positions: readonly Position[], timeoutMs: number): Promise<boolean>
-}
+export type IndexProgress = Pick<ReturnType<typeof createApplied>, 'appliedThrough' | 'failures' | 'reached'>
 
 /** Progress of the vector engine, and in `mirrored` that of the relational mirror. */
-export interface Progress extends IndexProgress, Closeable {
-  mirrored: IndexProgress
-  /** Ends all waiting with false, now and later: the gateway stops. */
-  stopWaiting(): void
-  /** The listener is called whenever more of a partition is applied. */
-  onApplied(listener: (partition: number, through: number) => void): void
-}
+export type Progress = Awaited<ReturnType<typeof openProgress>>
 
 export interface ProgressParts extends FollowParts {
   codec: Codec
-  publisher: Pick<Publisher, 'locationOf'>
   vectors: Pick<VectorStore, 'liveGeneration'>
   mirror: Pick<Mirror, 'liveGeneration'>
 }
@@ -49,7 +33,7 @@ export interface ProgressParts extends FollowParts {
  * request, but never reports something as applied too early. Resolves once all that was reported before is known;
  * throws AppError `log_unavailable`.
  */
-export async function openProgress(parts: ProgressParts): Promise<Progress> {
+export async function openProgress(parts: ProgressParts) {
   const vectors = createIndex(parts.vectors, { askFirst: true })
   const mirrored = createIndex(parts.mirror, { askFirst: false })
   const indexes: Record<string, Index | undefined> = { vectors, relational: mirrored }
@@ -61,12 +45,13 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
     if (value === null) indexes[of.index]?.applied.forget(of.generation, of.partition)
     else if (value.epoch === epoch) indexes[of.index]?.take(value)
   }
+  /** Ends all waiting with false, now and later: the gateway stops. */
   function stopWaiting(): void {
     vectors.applied.stopWaiting()
     mirrored.applied.stopWaiting()
   }
 
-  await vectors.live.ask()
+  await vectors.ask()
   const tail = await followTopic(parts, vectorsProgress, {
     from: 'beginning',
     onMessage: takeMessage,
@@ -85,27 +70,23 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
     throw error
   }
   const timer = setInterval(() => {
-    if (vectors.applied.live() === undefined) void vectors.live.ask()
-    for (const { applied, live } of [vectors, mirrored]) if (applied.waiting() > 0) void live.ask()
+    if (vectors.applied.live() === undefined) void vectors.ask()
+    for (const { applied, ask } of [vectors, mirrored]) if (applied.waiting() > 0) void ask()
   }, liveEveryMs)
   timer.unref()
 
   return {
-    appliedThrough: vectors.applied.through,
-    failures: vectors.applied.failures,
-    reached: vectors.applied.reached,
-    onApplied: vectors.applied.onApplied,
+    ...vectors.applied,
     mirrored: {
-      appliedThrough: mirrored.applied.through,
-      failures: mirrored.applied.failures,
+      ...mirrored.applied,
       async reached(positions, timeoutMs) {
         // Asked only when a request waits: an embedded mirror is opened by its first call.
-        if (mirrored.applied.live() === undefined) void mirrored.live.ask()
+        if (mirrored.applied.live() === undefined) void mirrored.ask()
         return mirrored.applied.reached(positions, timeoutMs)
       },
-    },
+    } as IndexProgress,
     stopWaiting,
-    async close() {
+    async close(): Promise<void> {
       clearInterval(timer)
       stopWaiting()
       await tail.close()
@@ -113,30 +94,16 @@ export async function openProgress(parts: ProgressParts): Promise<Progress> {
   }
 }
 
-type Engine = { liveGeneration(): Promise<number> }
 type Index = ReturnType<typeof createIndex>
 
 /** Without `askFirst` the engine is not asked before a request waits. */
-function createIndex(engine: Engine, { askFirst }: { askFirst: boolean }) {
+function createIndex(engine: Pick<VectorStore, 'liveGeneration'>, { askFirst }: { askFirst: boolean }) {
   const applied = createApplied()
-  const live = createLiveGeneration(engine, (generation) => applied.goLive(generation))
-  return {
-    applied,
-    live,
-    take(value: VectorsProgress): void {
-      applied.take(value)
-      const known = applied.live()
-      if (value.generation !== known && (askFirst || known !== undefined)) void live.ask()
-    },
-  }
-}
-
-/** Asks an engine which generation reads see; one query at a time, with a pause between them. */
-function createLiveGeneration(engine: Engine, onAnswer: (generation: number) => void) {
   let asking: Promise<void> | undefined
+
   async function query(): Promise<void> {
     try {
-      onAnswer(await engine.liveGeneration())
+      applied.goLive(await engine.liveGeneration())
     } catch {
       // The engine is away: no read succeeds meanwhile, and the timer asks again.
     }
@@ -144,10 +111,179 @@ function createLiveGeneration(engine: Engine, onAnswer: (generation: number) => 
       asking = undefined
     }, livePauseMs).unref()
   }
+  /** Asks the engine which generation reads see; one query at a time, with a pause between them. */
+  function ask(): Promise<void> {
+    asking ??= query()
+    return asking
+  }
   return {
-    ask(): Promise<void> {
-      asking ??= query()
-      return asking
+    applied,
+    ask,
+    take(value: VectorsProgress): void {
+      applied.take(value)
+      const known = applied.live()
+      if (value.generation !== known && (askFirst || known !== undefined)) void ask()
+    },
+  }
+}
+
+/** Requests that may wait for operations at the same time. */
+const waitersMax = 10_000
+
+interface PartitionState {
+  through: number
+  failures: number
+}
+
+interface Waiter {
+  /** Positions that are not applied yet. */
+  missing: Missing[]
+  /** How many of them are left. */
+  left: number
+  resolve(reached: boolean): void
+}
+
+interface Missing extends Position {
+  waiter: Waiter
+}
+
+/**
+ * The greatest applied offset of each generation and partition, and the requests that wait for further ones. Holds state
+ * only: it is given progress records and answers for the generation that is live.
+ */
+export function createApplied() {
+  const generations = new Map<number, Map<number, PartitionState>>()
+  const listeners: ((partition: number, through: number) => void)[] = []
+  const waiters = new Set<Waiter>()
+  /** What the waiters miss, by partition. */
+  const missing = new Map<number, ByOffset<Missing>>()
+  let live: number | undefined
+  let stopped = false
+  /** Failures that nobody counted here. */
+  let unknown = 0
+
+  function stateOf(partition: number): PartitionState | undefined {
+    return live === undefined ? undefined : generations.get(live)?.get(partition)
+  }
+  /** The last applied offset of a partition in the generation that reads see, -1 before the first. */
+  function appliedThrough(partition: number): number {
+    return stateOf(partition)?.through ?? -1
+  }
+  function moved(partition: number): void {
+    const reached = appliedThrough(partition)
+    for (const listener of listeners) listener(partition, reached)
+    for (const { waiter } of missing.get(partition)?.takeThrough(reached) ?? []) {
+      waiter.left--
+      if (waiter.left === 0) waiter.resolve(true)
+    }
+  }
+  function missingIn(partition: number): ByOffset<Missing> {
+    const known = missing.get(partition)
+    if (known) return known
+    const created = createByOffset<Missing>()
+    missing.set(partition, created)
+    return created
+  }
+
+  return {
+    appliedThrough,
+    /** Records of a partition that failed so far in that generation; above 0 also where that is not known. */
+    failures: (partition: number): number => (stateOf(partition)?.failures ?? 0) + unknown,
+    live: () => live,
+    waiting: () => waiters.size,
+    /** The listener is called whenever more of a partition is applied. */
+    onApplied(listener: (partition: number, through: number) => void): void {
+      listeners.push(listener)
+    },
+    /** Progress is repeated and may arrive out of order: the greatest counts. */
+    take(value: Pick<VectorsProgress, 'generation' | 'partition' | 'applied_through' | 'failures'>): void {
+      const partitions = generations.get(value.generation) ?? new Map<number, PartitionState>()
+      generations.set(value.generation, partitions)
+      const before = partitions.get(value.partition)
+      partitions.set(value.partition, {
+        through: Math.max(value.applied_through, before?.through ?? -1),
+        failures: Math.max(value.failures, before?.failures ?? 0),
+      })
+      if (value.generation === live) moved(value.partition)
+    },
+    /** A record of progress could not be read. */
+    missed(): void {
+      unknown = 1
+    },
+    /** An operator has set a partition back: what it reports next counts, however small. */
+    forget(generation: number, partition: number): void {
+      generations.get(generation)?.delete(partition)
+    },
+    goLive(generation: number): void {
+      if (generation === live) return
+      live = generation
+      for (const old of generations.keys()) if (old < generation) generations.delete(old)
+      for (const partition of generations.get(generation)?.keys() ?? []) moved(partition)
+    },
+    /** True once all positions are applied, false when `timeoutMs` pass first. */
+    async reached(positions: readonly Position[], timeoutMs: number): Promise<boolean> {
+      const ahead = positions.filter(({ partition, offset }) => offset > appliedThrough(partition))
+      if (ahead.length === 0) return true
+      if (stopped) return false
+      if (waiters.size >= waitersMax) {
+        throw new AppError('overloaded', 'Too many requests wait for their operations.', { retryAfter: 1 })
+      }
+      return new Promise((resolve) => {
+        const end = (reached: boolean) => {
+          clearTimeout(timer)
+          waiters.delete(waiter)
+          for (const one of waiter.missing) missingIn(one.partition).remove(one)
+          resolve(reached)
+        }
+        const timer = setTimeout(end, timeoutMs, false)
+        const waiter: Waiter = { missing: [], left: ahead.length, resolve: end }
+        waiter.missing = ahead.map(({ partition, offset }) => ({ partition, offset, waiter }))
+        for (const one of waiter.missing) missingIn(one.partition).add(one)
+        waiters.add(waiter)
+      })
+    },
+    /** Ends all waiting with false, and answers later calls at once. */
+    stopWaiting(): void {
+      stopped = true
+      for (const waiter of [...waiters]) waiter.resolve(false)
+    },
+  }
+}
+
+export type ByOffset<T extends { readonly offset: number }> = ReturnType<typeof createByOffset<T>>
+
+/** Offsets come in nearly rising order, so that an item is nearly always added at the end. */
+export function createByOffset<T extends { readonly offset: number }>() {
+  const items: T[] = []
+
+  /** The index of the first item at or beyond `offset`. */
+  function firstAt(offset: number): number {
+    let low = 0
+    let high = items.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (items[middle]!.offset < offset) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  return {
+    add(item: T): void {
+      items.splice(firstAt(item.offset + 1), 0, item)
+    },
+    /** Nothing happens for one that is not there (any more). */
+    remove(item: T): void {
+      // Only those of the same offset are looked at: one that was taken is not searched for among all the others.
+      for (let at = firstAt(item.offset); items[at]?.offset === item.offset; at++) {
+        if (items[at] === item) return void items.splice(at, 1)
+      }
+    },
+    /** Removes and gives the items up to this offset, smallest first. */
+    takeThrough(offset: number): T[] {
+      // Mostly nothing is reached: one look at the first item says so.
+      if (items.length === 0 || items[0]!.offset > offset) return []
+      return items.splice(0, firstAt(offset + 1))
     },
   }
 }

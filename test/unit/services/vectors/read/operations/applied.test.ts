@@ -1,7 +1,7 @@
 /** Items in the order of their offsets; the cost is counted in items visited. */
 
 import { expect, test } from 'vitest'
-import { createByOffset } from '#services/vectors/read/operations/applied.ts'
+import { createByOffset } from '#services/vectors/read/operations/progress.ts'
 
 let looks = 0
 const item = (offset: number, name = '') => ({

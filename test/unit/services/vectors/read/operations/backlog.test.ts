@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
-import { backlogPointsMax, createBacklog } from '#services/vectors/read/operations/backlog.ts'
+import { backlogPointsMax, createBacklog } from '#services/vectors/read/operations/operations.ts'
 
 function refusal(call: () => void): AppError | undefined {
   try {
@@ -18,13 +18,13 @@ function backlogAt() {
   let applied: (partition: number, through: number) => void = () => {}
   const through = new Map<number, number>()
   let now = 0
-  const backlog = createBacklog({
-    appliedThrough: (partition) => through.get(partition) ?? -1,
-    onApplied: (listener) => {
+  const progress = {
+    appliedThrough: (partition: number) => through.get(partition) ?? -1,
+    onApplied: (listener: typeof applied) => {
       applied = listener
     },
-    now: () => now,
-  })
+  }
+  const backlog = createBacklog(progress, () => now)
   return {
     backlog,
     pass(ms: number) {

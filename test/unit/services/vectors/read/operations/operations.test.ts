@@ -3,13 +3,13 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
-import { createApplied } from '#services/vectors/read/operations/applied.ts'
 import {
   createOperationIds,
   createOperations,
   lastPositions,
   newOperationNumber,
 } from '#services/vectors/read/operations/operations.ts'
+import { createApplied } from '#services/vectors/read/operations/progress.ts'
 
 const ids = createOperationIds(randomBytes(32))
 const operation = { number: newOperationNumber(), epoch: 3, last: [{ partition: 11, offset: 2 ** 40 }] }
@@ -113,16 +113,16 @@ test('repeated or late progress never goes back', () => {
   applied.goLive(1)
   applied.take(progressOf(1, 0, 9, 2))
   applied.take(progressOf(1, 0, 4, 1))
-  expect([applied.through(0), applied.failures(0)]).toEqual([9, 2])
+  expect([applied.appliedThrough(0), applied.failures(0)]).toEqual([9, 2])
 })
 
 test('only the live generation counts, and its promotion ends the waiting', async () => {
   const applied = createApplied()
   applied.take(progressOf(1, 0, 9))
-  expect(applied.through(0)).toBe(-1)
+  expect(applied.appliedThrough(0)).toBe(-1)
   applied.goLive(1)
   applied.take(progressOf(2, 0, 30))
-  expect(applied.through(0)).toBe(9)
+  expect(applied.appliedThrough(0)).toBe(9)
   const waiting = applied.reached([{ partition: 0, offset: 20 }], 5_000)
   applied.goLive(2)
   expect(await waiting).toBe(true)

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import type { EventLog } from '#engines/event-log/port.ts'
 import type { Mirror } from '#engines/relational/mirror/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
-import { isNeeded } from '#services/vectors/relational/take-into-use.ts'
+import { isNeeded } from '#services/vectors/relational/service.ts'
 import { relationalIndex } from '#services/vectors/write/rebuild.ts'
 
 interface World {
