@@ -2,15 +2,14 @@
 
 import { Type } from 'typebox'
 import { readAddresses } from '#runtime/start/addresses.ts'
-import { type ObservedCollection, observeCollections } from '#services/vectors/read/observed/collections.ts'
-import { searchMetrics, windowS } from '#services/vectors/read/observed/latencies.ts'
+import { observeCollections, searchMetrics, windowS } from '#services/vectors/read/observed.ts'
 import { type Action, defineAction, tableOf } from './action.ts'
 import { time } from './shapes.ts'
 
 const metricsTimeoutMs = 5_000
 
 interface StatsResult {
-  collections: ObservedCollection[]
+  collections: Awaited<ReturnType<typeof observeCollections>>
   /** Searches at the gateway that runs on this data directory; null where none does. */
   search: { p95_ms: number | null; requests: number; window_s: number } | null
   as_of: string

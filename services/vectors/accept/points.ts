@@ -1,4 +1,7 @@
-/** Points of requests: their ids, vectors and payloads, and the body of an upsert, parsed into what is published. */
+/**
+ * Points of requests: their ids, vectors and payloads, and the body of an upsert, parsed into what is published, with the
+ * memory that such bodies may take.
+ */
 
 import { hash } from 'node:crypto'
 import {
@@ -7,6 +10,7 @@ import {
   isCollection,
   vectorDimension,
 } from '#engines/vectors/collections.ts'
+import { budgets } from '#lib/budgets.ts'
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { fieldErrorsMax, parseJson, validationFailed } from '#runtime/http/validation.ts'
@@ -230,4 +234,51 @@ function refuseUnknownKeys(
     })
     if (errors.length >= fieldErrorsMax) return
   }
+}
+
+export const upsertBodyBytesMax = budgets.uploads.bodyBytesMax
+/** Bound of all agents together. */
+const budgetBytes = budgets.uploads.processBytes
+/** Bound of one agent. */
+const shareBytes = budgets.uploads.callerBytes
+
+/** Shares the memory of uploads among the agents: bytes of bodies that are not parsed yet. */
+export function createByteBudget() {
+  const heldBy = new Map<string, number>()
+  let held = 0
+
+  function add(agentId: string, bytes: number): void {
+    const own = (heldBy.get(agentId) ?? 0) + bytes
+    held += bytes
+    if (own === 0) heldBy.delete(agentId)
+    else heldBy.set(agentId, own)
+  }
+  return {
+    /** An upload begins: what it announces counts for nothing, and no memory is taken for it. */
+    begin(agentId: string) {
+      let arrived = 0
+      return {
+        /** Counts bytes that have arrived. Throws AppError `overloaded` when they are too many. */
+        arrived(bytes: number): void {
+          if ((heldBy.get(agentId) ?? 0) + bytes > shareBytes) {
+            throw tooMuch('Too many uploads of this agent arrive at once; send the next one after an answer.')
+          }
+          if (held + bytes > budgetBytes) {
+            throw tooMuch('Too many large bodies are being received; try again in a second.')
+          }
+          arrived += bytes
+          add(agentId, bytes)
+        },
+        /** Its bytes are parsed, or given up. */
+        end(): void {
+          add(agentId, -arrived)
+          arrived = 0
+        },
+      }
+    },
+  }
+}
+
+function tooMuch(message: string): AppError {
+  return new AppError('overloaded', message, { retryAfter: 1 })
 }

@@ -3,51 +3,31 @@
 import { budgets } from '#lib/budgets.ts'
 import { describeError } from '#lib/errors.ts'
 import { createScope } from '#lib/resource.ts'
-import { type BodyThread, createBodyThread } from '#runtime/http/json-parser.ts'
+import { createBodyThread } from '#runtime/http/json-parser.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
-import {
-  createRecentOperations,
-  type RecentOperations,
-} from '#services/access/audit/trail/recent-operations.ts'
-import { type Access, openAccess } from '#services/access/front-door.ts'
-import { type Handshakes, openHandshakes } from '#services/access/handshake/handshakes.ts'
+import { createRecentOperations } from '#services/access/audit/trail/recent-operations.ts'
+import { openAccess } from '#services/access/front-door.ts'
+import { openHandshakes } from '#services/access/handshake/handshakes.ts'
 import { openSecrets } from '#services/access/secrets/secrets.ts'
-import { type ByteBudget, createByteBudget } from '../accept/byte-budget.ts'
 import type { ParsedUpsert } from '../accept/points.ts'
-import { createPointPublisher, type PointPublisher } from '../accept/publish.ts'
-import { createLatencies, exposeSearches, type Latencies } from '../read/observed/latencies.ts'
+import { createLatencies, exposeSearches } from '../read/observed.ts'
 import {
   createBacklog,
   createOperationIds,
   createOperations,
   loadOperationSecret,
-  type Operations,
 } from '../read/operations/operations.ts'
 import { openProgress } from '../read/operations/progress.ts'
-import { loadPgSearch, type PgSearch } from '../read/search-pg/search.ts'
-import { createHealthProbe, type HealthProbe } from './health-probe.ts'
+import { loadPgSearch } from '../read/search-pg/search.ts'
+import { createHealthProbe } from './routes/health.ts'
 
 type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'mirror' | 'embedder'
 export type GatewayContext = ServiceContext<GatewayEngines, { GATEWAY_KEY_TTL_S: number }>
 
-export interface Gateway extends Access {
-  context: GatewayContext
-  handshakes: Handshakes
-  operations: Operations
-  backlog: ReturnType<typeof createBacklog>
-  points: PointPublisher
-  pgSearch: PgSearch
-  upsertThread: BodyThread<ParsedUpsert>
-  health: HealthProbe
-  searchLatencies: Latencies
-  recentOperations: RecentOperations
-  receiving: ByteBudget
-  /** Answers requests that wait for their operations as far as they are, so that a stop need not wait for them. */
-  stopWaiting(): void
-}
+export type Gateway = Awaited<ReturnType<typeof openGateway>>
 
 /** Follows the topics it needs and starts the background probe; close it after the last answer. */
-export async function openGateway(context: GatewayContext): Promise<Gateway> {
+export async function openGateway(context: GatewayContext) {
   const { engines, publisher, codec, log } = context
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'service.close-failed'),
@@ -90,15 +70,14 @@ export async function openGateway(context: GatewayContext): Promise<Gateway> {
       handshakes,
       operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
       backlog: createBacklog(progress),
-      points: createPointPublisher(publisher),
       pgSearch: await loadPgSearch(engines.mirror),
       upsertThread,
       health,
       searchLatencies,
       recentOperations: createRecentOperations(context),
-      receiving: createByteBudget(),
+      /** Answers requests that wait for their operations as far as they are, so that a stop need not wait for them. */
       stopWaiting: progress.stopWaiting,
-      close: () => scope.close(),
+      close: (): Promise<void> => scope.close(),
     }
   } catch (error) {
     await scope.close()

@@ -42,7 +42,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
   })
   await app.register(
     async (v1) => {
-      registerHealth(v1, gateway)
+      registerHealth(v1, gateway.health)
       await v1.register(async (scope) => registerAuth(scope, gateway), { prefix: '/auth' })
       await v1.register(async (scope) => {
         access(scope, { credential: requireGatewayKey(gateway) })

@@ -3,8 +3,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { observeCollections } from '../../read/observed/collections.ts'
-import { windowS } from '../../read/observed/latencies.ts'
+import { observeCollections, windowS } from '../../read/observed.ts'
 import type { Gateway } from '../gateway.ts'
 
 const collectionStats = Type.Object(

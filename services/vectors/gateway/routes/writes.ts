@@ -1,15 +1,19 @@
 /** POST /v1/vectors/upsert and DELETE /v1/vectors/delete: publish, count the backlog, and answer 202, or when asked to wait 200 or 502. */
 
 import type { IncomingMessage } from 'node:http'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
+import { vectorDimension } from '#engines/vectors/collections.ts'
+import { deadlines } from '#lib/deadlines.ts'
+import { detach } from '#lib/detach.ts'
 import { AppError } from '#lib/errors.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
 import { parsedOnLoopBytesMax } from '#runtime/http/json-parser.ts'
 import { receiveBody } from '#runtime/http/receive-body.ts'
 import { createValidator } from '#runtime/http/validation.ts'
-import type { Position } from '#runtime/publish/messages.ts'
+import { headerNames, type Position, type Publisher } from '#runtime/publish/messages.ts'
 import { isReserved, reservedId } from '#services/access/audit/notes.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
@@ -20,10 +24,17 @@ import {
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
-import { upsertBodyBytesMax } from '../../accept/byte-budget.ts'
-import { type ParsedUpsert, parseUpsert, pointsMax, requireCollection } from '../../accept/points.ts'
-import type { Reservation } from '../../read/operations/operations.ts'
+import { vectorsCommands } from '#topics/catalog.ts'
+import {
+  createByteBudget,
+  type ParsedUpsert,
+  parseUpsert,
+  pointsMax,
+  requireCollection,
+  upsertBodyBytesMax,
+} from '../../accept/points.ts'
 import { newOperationNumber } from '../../read/operations/operations.ts'
+import { operationHeader } from '../../write/failures.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   acceptedOperation,
@@ -72,30 +83,22 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const parsed = request.body
-      const reservation = gateway.backlog.reserve(callerOf(request).agentId, parsed.ids.length)
-      const upsert: Upsert = { gateway, request, reply, parsed, reservation }
-      try {
-        return await withAudit(gateway, request, reply, { collection: parsed.collection }, () =>
-          idempotent(gateway, request, reply, (seed) => accept(upsert, operationNumber(seed))),
-        )
-      } finally {
-        // Points already in the log stay counted.
-        reservation.release()
-      }
+      const { collection, ids, sent } = parsed
+      return accept({ gateway, request, reply, collection, ids, sent, points: parsed }, (publishAs) =>
+        idempotent(gateway, request, reply, (seed) => publishAs(operationNumber(seed))),
+      )
     },
   )
 }
 
 /** Small bodies are parsed here, big ones in a thread; both by the same function. */
-function parseUpsertsOnly(
-  scope: FastifyInstance,
-  gateway: Pick<Gateway, 'upsertThread' | 'receiving'>,
-): void {
+function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsertThread'>): void {
+  const receiving = createByteBudget()
   scope.removeContentTypeParser('application/json')
   scope.addContentTypeParser(
     'application/json',
     async (request: FastifyRequest, payload: IncomingMessage) => {
-      const upload = gateway.receiving.begin(callerOf(request).agentId)
+      const upload = receiving.begin(callerOf(request).agentId)
       try {
         const bytes = await receiveBody(payload, upsertBodyBytesMax, upload.arrived)
         const hashed = request.headers['idempotency-key'] !== undefined
@@ -110,27 +113,6 @@ function parseUpsertsOnly(
       }
     },
   )
-}
-
-interface Upsert {
-  gateway: Gateway
-  request: FastifyRequest
-  reply: FastifyReply
-  parsed: ParsedUpsert
-  reservation: Reservation
-}
-
-function accept(upsert: Upsert, operation: string): Promise<AcceptedAnswer> {
-  const { gateway, request, reply, parsed, reservation } = upsert
-  const { agentId } = callerOf(request)
-  return acceptPoints(gateway, reply, {
-    collection: parsed.collection,
-    points: parsed.sent,
-    operation,
-    wait: (request.query as { wait?: string }).wait === 'true',
-    reservation,
-    publish: () => gateway.points.upsert(parsed, { operation, agentId, request: recordHeaders(request) }),
-  })
 }
 
 /** Under one Idempotency-Key the number stays the same, however often the request runs. */
@@ -165,60 +147,97 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
       const name = requireCollection(request.body.collection)
       const ids = [...new Set(request.body.ids)]
       if (ids.some((id) => isReserved(name, id))) throw reservedId()
-      const { agentId } = callerOf(request)
-      const reservation = gateway.backlog.reserve(agentId, ids.length)
-      const operation = newOperationNumber()
-      const headers = { operation, agentId, request: recordHeaders(request) }
-      try {
-        return await withAudit(gateway, request, reply, { collection: name }, () =>
-          acceptPoints(gateway, reply, {
-            collection: name,
-            points: request.body.ids.length,
-            operation,
-            wait: request.query.wait === 'true',
-            reservation,
-            publish: () => gateway.points.delete(name, ids, headers),
-          }),
-        )
-      } finally {
-        // Points already in the log stay counted.
-        reservation.release()
-      }
+      const sent = request.body.ids.length
+      return accept({ gateway, request, reply, collection: name, ids, sent, points: null }, (publishAs) =>
+        publishAs(newOperationNumber()),
+      )
     },
   )
 }
 
 interface Acceptance {
+  gateway: Gateway
+  request: FastifyRequest
+  reply: FastifyReply
   collection: string
+  /** Each once. */
+  ids: readonly string[]
   /** Points or ids of the request. */
-  points: number
-  operation: string
-  wait: boolean
-  reservation: Reservation
-  publish(): Promise<Position[]>
+  sent: number
+  /** Null deletes them. */
+  points: PointValues
 }
 
-interface AcceptedAnswer {
-  operation_id: string
-  status: 'accepted' | 'applied'
-  collection: string
-  points: number
-}
+type Accepted = Static<typeof acceptedOperation>
 
-/** Throws AppError `log_unavailable`, or `operation_failed` (502) when the caller waits and a point fails. */
-async function acceptPoints(
-  gateway: Pick<Gateway, 'operations'>,
-  reply: FastifyReply,
-  { collection, points, operation, wait, reservation, publish }: Acceptance,
-): Promise<AcceptedAnswer> {
-  const positions = await publish()
-  reservation.accepted(positions)
-  const made = gateway.operations.of(operation, positions)
-  const operation_id = gateway.operations.idOf(made)
-  const state = wait ? await gateway.operations.wait(made) : ({ status: 'accepted' } as const)
-  if (state.status === 'failed') {
-    throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
+/**
+ * Counts the backlog, notes the operation in the audit, and publishes its records under the number that `work` gives it.
+ * Throws AppError `log_unavailable`, or `operation_failed` (502) when the caller waits and a point fails.
+ */
+async function accept(
+  { gateway, request, reply, collection, ids, sent, points }: Acceptance,
+  work: (publishAs: (operation: string) => Promise<Accepted>) => Promise<Accepted>,
+): Promise<Accepted> {
+  const { agentId } = callerOf(request)
+  const reservation = gateway.backlog.reserve(agentId, ids.length)
+  async function publishAs(operation: string): Promise<Accepted> {
+    const own = { [operationHeader]: operation, [headerNames.agent]: agentId }
+    const headers = { ...recordHeaders(request), ...own }
+    const positions = await publishPoints(gateway.context.publisher, { collection, ids, headers }, points)
+    reservation.accepted(positions)
+    const made = gateway.operations.of(operation, positions)
+    const operation_id = gateway.operations.idOf(made)
+    const isWaiting = (request.query as Static<typeof waitQuery>).wait === 'true'
+    const state = isWaiting ? await gateway.operations.wait(made) : ({ status: 'accepted' } as const)
+    if (state.status === 'failed') {
+      throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
+    }
+    reply.code(state.status === 'applied' ? 200 : 202)
+    return { operation_id, status: state.status, collection, points: sent }
   }
-  reply.code(state.status === 'applied' ? 200 : 202)
-  return { operation_id, status: state.status, collection, points }
+  try {
+    return await withAudit(gateway, request, reply, { collection }, () => work(publishAs))
+  } finally {
+    // Points already in the log stay counted.
+    reservation.release()
+  }
+}
+
+const publishTimeoutMs = deadlines.request.pointsMs
+/** Records that are encoded before other requests get a turn. */
+const sliceMax = 100
+const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
+
+type PointValues = Pick<ParsedUpsert, 'payloads' | 'vectors'> | null
+
+/**
+ * Resolves with the position of each record of vectors.commands; the memory of the vectors is given back then. In slices,
+ * so that a thousand points never delay a search; the log's queues join them again. Throws AppError `log_unavailable`: some
+ * may then be stored.
+ */
+export async function publishPoints(
+  publisher: Pick<Publisher, 'publish'>,
+  records: { collection: string; ids: readonly string[]; headers: Record<string, string> },
+  points: PointValues,
+): Promise<Position[]> {
+  const { collection, ids, headers } = records
+  const valueAt = (n: number) =>
+    points && {
+      vector: Buffer.from(points.vectors, n * vectorBytes, vectorBytes),
+      payload: points.payloads[n]!,
+    }
+  const slices: Promise<Position[]>[] = []
+  for (let from = 0; from < ids.length; from += sliceMax) {
+    if (from > 0) await nextTurn()
+    const messages = ids.slice(from, from + sliceMax).map((id, n) => {
+      return { key: { collection, id }, value: valueAt(from + n), headers }
+    })
+    const slice = publisher.publish(vectorsCommands, messages, { timeoutMs: publishTimeoutMs })
+    // Awaited below; a slice that fails before must not end the process.
+    slice.catch(() => undefined)
+    slices.push(slice)
+  }
+  const positions = (await Promise.all(slices)).flat()
+  if (points) detach(new Uint8Array(points.vectors))
+  return positions
 }

@@ -1,7 +1,11 @@
-/** How long answers took in the last five minutes, as quantiles: Node's own histograms, one for each ten seconds. */
+/**
+ * The figures of the gateway: what the collections hold, and how long answers took in the last five minutes, as quantiles:
+ * Node's own histograms, one for each ten seconds.
+ */
 
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks'
 import { Gauge, type Registry } from 'prom-client'
+import type { VectorStore } from '#engines/vectors/port.ts'
 
 const sliceMs = 10_000
 const slices = 30
@@ -10,15 +14,9 @@ const precision = { lowest: 1, highest: 60_000_000, figures: 2 }
 
 export const windowS = (sliceMs * slices) / 1_000
 
-export interface Latencies {
-  note(tookMs: number): void
-  /** The value in ms below which `share` (0..1) of the answers of the window lie; null when there are none. */
-  quantile(share: number): number | null
-  /** Answers of the window. */
-  count(): number
-}
+export type Latencies = ReturnType<typeof createLatencies>
 
-export function createLatencies(now: () => number = () => performance.now()): Latencies {
+export function createLatencies(now: () => number = () => performance.now()) {
   /** By the number of their slice. */
   const bySlice = new Map<number, RecordableHistogram>()
   const numberNow = () => Math.floor(now() / sliceMs)
@@ -30,7 +28,7 @@ export function createLatencies(now: () => number = () => performance.now()): La
   }
 
   return {
-    note(tookMs) {
+    note(tookMs: number): void {
       const number = numberNow()
       let slice = bySlice.get(number)
       if (!slice) {
@@ -40,7 +38,8 @@ export function createLatencies(now: () => number = () => performance.now()): La
       }
       slice.record(Math.min(precision.highest, Math.max(precision.lowest, Math.round(tookMs * 1_000))))
     },
-    quantile(share) {
+    /** The value in ms below which `share` (0..1) of the answers of the window lie; null when there are none. */
+    quantile(share: number): number | null {
       const all = createHistogram(precision)
       for (const slice of recent()) all.add(slice)
       if (all.count === 0) return null
@@ -48,7 +47,8 @@ export function createLatencies(now: () => number = () => performance.now()): La
       const rank = Math.ceil(all.count * share)
       return Number((all.percentile((100 * rank) / all.count) / 1_000).toPrecision(3))
     },
-    count: () => recent().reduce((sum, slice) => sum + slice.count, 0),
+    /** Answers of the window. */
+    count: (): number => recent().reduce((sum, slice) => sum + slice.count, 0),
   }
 }
 
@@ -79,4 +79,16 @@ export function exposeSearches(registry: Registry, latencies: Latencies): void {
       },
     })
   }
+}
+
+/** The collections as callers see them. Throws AppError `vector_engine_unavailable`. */
+export async function observeCollections(vectors: Pick<VectorStore, 'stats'>) {
+  const stats = await vectors.stats()
+  return stats.map(({ collection, points, indexBytes, status, indexedShare }) => ({
+    collection,
+    points,
+    index_bytes: indexBytes,
+    index_status: status,
+    indexed_share: indexedShare,
+  }))
 }

@@ -2,8 +2,8 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { createLatencies, windowS } from '#services/vectors/read/observed/latencies.ts'
-import { propertyRuns } from '../../../../../support/property-runs.ts'
+import { createLatencies, windowS } from '#services/vectors/read/observed.ts'
+import { propertyRuns } from '../../../../support/property-runs.ts'
 
 test('the p95 is within 3 % of the true one', () => {
   fc.assert(

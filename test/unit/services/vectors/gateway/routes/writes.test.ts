@@ -4,9 +4,9 @@ import { expect, test } from 'vitest'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import type { OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
-import { createPointPublisher } from '#services/vectors/accept/publish.ts'
+import { publishPoints } from '#services/vectors/gateway/routes/writes.ts'
 
-const headers = { operation: 'op', agentId: 'agent', request: {} }
+const headers = { operation: 'op' }
 
 function parsed(count: number) {
   const vectors = new Float32Array(count * vectorDimension)
@@ -22,8 +22,8 @@ test('every point is published with its vector, whose memory is given back when 
     return messages.map((_, n) => ({ partition: 0, offset: n }))
   }
   const points = parsed(250)
-  const publisher = createPointPublisher({ publish: publish as Publisher['publish'] })
-  expect(await publisher.upsert(points, headers)).toHaveLength(250)
+  const publisher = { publish: publish as Publisher['publish'] }
+  expect(await publishPoints(publisher, { ...points, headers }, points)).toHaveLength(250)
   expect(seen).toEqual(Array.from({ length: 250 }, (_, n) => n))
   expect(points.vectors.byteLength).toBe(0)
 })
@@ -33,7 +33,7 @@ test('while some may still be encoded, as after a fault, the vectors stay', asyn
     throw new Error('away')
   }
   const points = parsed(2)
-  const publisher = createPointPublisher({ publish: publish as Publisher['publish'] })
-  await expect(publisher.upsert(points, headers)).rejects.toThrow('away')
+  const publisher = { publish: publish as Publisher['publish'] }
+  await expect(publishPoints(publisher, { ...points, headers }, points)).rejects.toThrow('away')
   expect(points.vectors.byteLength).toBe(2 * vectorDimension * 4)
 })

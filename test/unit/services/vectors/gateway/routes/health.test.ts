@@ -1,7 +1,7 @@
 /** The probe of the engines' health: fresh when asked, and at rest when nobody asks. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { createHealthProbe } from '#services/vectors/gateway/health-probe.ts'
+import { createHealthProbe } from '#services/vectors/gateway/routes/health.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
