@@ -13,12 +13,10 @@ import type { WebhookDelivery } from '#schemas/types.ts'
 import { redact } from '#services/access/secrets/redact.ts'
 import { type Attempts, reportAttempt, stateRecord } from '../attempts/attempts.ts'
 import type { WebhookTargets } from '../targets/target.ts'
-import { Lanes } from './lanes.ts'
+import { Lanes, type Skips } from './lanes.ts'
 import type { LoadWatch } from './load-watch.ts'
 import { requestHeaders } from './request-headers.ts'
-import type { Skips } from './skips.ts'
-import { callInSpan, type Head, type TargetState, TargetStates } from './target-state.ts'
-import { UnknownTargets } from './unknown-targets.ts'
+import { callInSpan, type Head, type TargetState, TargetStates, UnknownTargets } from './target-state.ts'
 import {
   type CallResult,
   codeOf,
@@ -90,7 +88,7 @@ export class Courier {
 
   /** Partitions that were gained: another member may have delivered meanwhile. */
   gained(partitions: readonly number[]): void {
-    for (const partition of partitions) this.lanes.forget(partition)
+    this.lanes.forget(partitions)
     this.keep((partition) => !partitions.includes(partition))
   }
 
@@ -152,7 +150,7 @@ export class Courier {
     const state = this.#states.of(target, message.partition)
     const head = state.headOf(message.offset, delivery, context.attempt - 1)
     const work: Work = { state, head, message, delivery, context }
-    if (this.#parts.skips.covers(target.name, message.partition, message.offset)) {
+    if (this.#parts.skips.covers(target.name, message)) {
       return this.#park(work, null, 'skipped')
     }
     const waitMs = state.waitMs(head, performance.now())
@@ -260,14 +258,10 @@ export class Courier {
     return tries
   }
 
-  #wait(
-    target: string,
-    { partition, offset, timestamp }: Delivery,
-    { retriesUsed }: CallContext,
-  ): LaneOutcome {
+  #wait(target: string, message: Delivery, { retriesUsed }: CallContext): LaneOutcome {
     // An operator who forgets the target gives up its pending events.
-    if (this.#parts.skips.covers(target, partition, offset)) return park('skipped')
-    const { leftMs, first } = this.#unknown.left(target, partition, timestamp)
+    if (this.#parts.skips.covers(target, message)) return park('skipped')
+    const { leftMs, first } = this.#unknown.left(target, message.partition, message.timestamp)
     if (first) {
       const hint = 'its events wait for a targets file that names it'
       this.#parts.log.warn({ target, hint }, 'webhooks.target-unknown')

@@ -1,5 +1,7 @@
-/** The lane of a delivery, and the last one settled in it. */
+/** The lane of a delivery, the last one settled in it, and the deliveries that operators gave up. */
 
+import { LRUCache } from 'lru-cache'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import type { WebhookTarget, WebhookTargets } from '../targets/target.ts'
 
@@ -11,14 +13,22 @@ interface Place {
   offset: number
 }
 
+/** Bound of the last sequences of all lanes. */
+const bytesMax = 16 * 1024 * 1024
+/** An entry, without the text of its lane. */
+const entryBytes = 200
+
 export class Lanes {
   readonly #targets: () => WebhookTargets
-  readonly #previous = new PreviousSequences()
+  /** By partition and lane. A lane that is not known states nothing to its receiver. */
+  readonly #previous: LRUCache<string, number>
   /** By target: the ordering that its unsettled records follow. */
   readonly #orderings = new Map<string, Ordering>()
 
-  constructor(targets: () => WebhookTargets) {
+  constructor(targets: () => WebhookTargets, maxSize = bytesMax) {
     this.#targets = targets
+    const sizeCalculation = (_: number, key: string) => key.length * 2 + entryBytes
+    this.#previous = new LRUCache({ maxSize, sizeCalculation })
   }
 
   /** Another ordering begins when nothing of the old one is unsettled: `fresh`. */
@@ -36,95 +46,49 @@ export class Lanes {
 
   /** Null where nothing is known, and for a replay, which is in no lane. */
   previousOf(delivery: WebhookDelivery, { partition }: Place): number | null {
-    return delivery.replay ? null : this.#previous.of(partition, this.laneOf(delivery))
+    if (delivery.replay) return null
+    return this.#previous.get(`${partition} ${this.laneOf(delivery)}`) ?? null
   }
 
   settled(delivery: WebhookDelivery, { partition, offset }: Place): void {
     if (delivery.replay) return
-    this.#previous.note(partition, this.laneOf(delivery), delivery.sequence ?? offset)
+    this.#previous.set(`${partition} ${this.laneOf(delivery)}`, delivery.sequence ?? offset)
   }
 
-  /** Another member may have delivered in this partition. */
-  forget(partition: number): void {
-    this.#previous.forget(partition)
-  }
-}
-
-/** Most lanes of one partition. */
-const lanesMax = 10_000
-/** Bound of all partitions together. */
-const bytesMax = 16 * 1024 * 1024
-/** An entry of a map, without the text of its lane. */
-const entryBytes = 100
-
-interface Sequences {
-  /** By lane; the least recently used one is first. */
-  lanes: Map<string, number>
-  newest: string | null
-  bytes: number
-}
-
-export class PreviousSequences {
-  /** The least recently used one is first. */
-  readonly #partitions = new Map<number, Sequences>()
-  readonly #bytesMax: number
-  #bytes = 0
-
-  constructor(max = bytesMax) {
-    this.#bytesMax = max
-  }
-
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  /** Null: nothing is known. */
-  of(partition: number, lane: string): number | null {
-    return this.#partitions.get(partition)?.lanes.get(lane) ?? null
-  }
-
-  note(partition: number, lane: string, sequence: number): void {
-    const known = this.#partitions.get(partition) ?? { lanes: new Map(), newest: null, bytes: 0 }
-    const { lanes } = known
-    // Deleting and setting again makes the map rehash every few times: only where it changes the order.
-    if (lane !== known.newest) {
-      this.#partitions.delete(partition)
-      this.#partitions.set(partition, known)
-      if (!lanes.delete(lane)) this.#count(known, bytesOf(lane))
-    }
-    known.newest = lane
-    lanes.set(lane, sequence)
-    if (lanes.size > lanesMax) this.#forgetLane(known)
-    while (this.#bytes > this.#bytesMax) this.#forgetOldest()
-  }
-
-  /** Another member may have delivered in this partition meanwhile. */
-  forget(partition: number): void {
-    this.#bytes -= this.#partitions.get(partition)?.bytes ?? 0
-    this.#partitions.delete(partition)
-  }
-
-  #forgetOldest(): void {
-    for (const [partition, known] of this.#partitions) {
-      this.#forgetLane(known)
-      if (known.lanes.size === 0) this.#partitions.delete(partition)
-      return
+  /** Another member may have delivered in these partitions. */
+  forget(partitions: readonly number[]): void {
+    const gone = new Set(partitions.map(String))
+    for (const key of this.#previous.keys()) {
+      if (gone.has(key.slice(0, key.indexOf(' ')))) this.#previous.delete(key)
     }
   }
-
-  /** A lane that is not known states nothing to its receiver. */
-  #forgetLane(known: Sequences): void {
-    const lane = known.lanes.keys().next().value as string
-    known.lanes.delete(lane)
-    this.#count(known, -bytesOf(lane))
-  }
-
-  #count(known: Sequences, bytes: number): void {
-    known.bytes += bytes
-    this.#bytes += bytes
-  }
 }
 
-function bytesOf(lane: string): number {
-  return lane.length * 2 + entryBytes
+/** The records that operators gave up, read from the rows of the targets, and only while some head waits. */
+export class Skips {
+  readonly #through = new Map<string, Place>()
+  readonly #relational: SqlExecutor
+
+  constructor(relational: SqlExecutor) {
+    this.#relational = relational
+  }
+
+  /** True when the record at this place was given up. */
+  covers(target: string, { partition, offset }: Place): boolean {
+    const through = this.#through.get(target)
+    return through !== undefined && through.partition === partition && offset <= through.offset
+  }
+
+  /** Reads the rows of these targets; returns the targets whose row changed. */
+  async refresh(targets: string[]): Promise<string[]> {
+    if (targets.length === 0) return []
+    const { rows } = await this.#relational.query<Place & { name: string }>(
+      `select name, partition, skip_through as "offset" from platform.webhook_targets
+       where name = any($1::text[]) and skip_through is not null`,
+      [targets],
+    )
+    const changed = rows.filter(({ name, ...place }) => !this.covers(name, place))
+    for (const { name, ...place } of changed) this.#through.set(name, place)
+    return changed.map(({ name }) => name)
+  }
 }

@@ -1,10 +1,18 @@
 /** The worker that delivers webhooks: joins the group of webhooks.deliveries and runs the regular tasks around the courier. */
 
+import type { Logger } from 'pino'
 import { type Static, Type } from 'typebox'
-import type { SqlExecutor } from '#engines/relational/port.ts'
+import type { Log, LogAdmin } from '#engines/event-log/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
+import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { type LaneConsumer, LaneWakeups, startLaneConsumer } from '#runtime/consume/consumer.ts'
+import {
+  type LaneConsumer,
+  LaneWakeups,
+  type PartitionReading,
+  startLaneConsumer,
+} from '#runtime/consume/consumer.ts'
+import { ringIdsMax } from '#runtime/consume/limits.ts'
 import { handOverAdded, readLocation } from '#runtime/publish/added-partitions.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
@@ -20,34 +28,9 @@ import {
   webhookSettings,
 } from '../targets/targets-file.ts'
 import type { Courier } from './courier.ts'
+import { Skips } from './lanes.ts'
 import { LoadWatch } from './load-watch.ts'
-import { Skips } from './skips.ts'
 import { callsPerTargetMax } from './target-state.ts'
-import { trimDelivered } from './trimming.ts'
-
-type Gained = { partition: number; committed: number | null }[]
-type Positions = Map<number, number> | undefined
-
-/** The log may assign a partition before its row exists: nothing can have been written to it by then. */
-function positionsOfAdded(
-  relational: SqlExecutor,
-  handOver: (gained: Gained) => Promise<Positions>,
-): (gained: Gained) => Promise<Positions> {
-  return async (gained) => {
-    if (gained.every(({ committed }) => committed !== null)) {
-      // Deletes rows that are no longer needed: nothing waits for the database.
-      handOver(gained).catch(() => {})
-      return undefined
-    }
-    // Read first: a partition that is counted here has its row by the time that rows are read.
-    const { partitions } = await readLocation(relational, webhooksDeliveries)
-    const positions = new Map(await handOver(gained))
-    for (const { partition, committed } of gained) {
-      if (committed === null && partition >= partitions) positions.set(partition, 0)
-    }
-    return positions
-  }
-}
 
 const config = Type.Object({
   ...webhookSettings.properties,
@@ -115,7 +98,7 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
     tracing: context.tracing,
     wakeups,
   })
-  const consumer = await join({ context, courier, wakeups, secrets: () => watched.current().secrets })
+  const consumer = await join(context, courier, wakeups, () => watched.current().secrets)
   watched.onChange((targets) => {
     load.renewed()
     courier.renew(targets)
@@ -134,19 +117,14 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
   }
 }
 
-function join({
-  context,
-  courier,
-  wakeups,
-  secrets,
-}: {
-  context: Context
-  courier: Courier
-  wakeups: LaneWakeups
-  secrets: () => readonly string[]
-}): Promise<LaneConsumer> {
+function join(
+  context: Context,
+  courier: Courier,
+  wakeups: LaneWakeups,
+  secrets: () => readonly string[],
+): Promise<LaneConsumer> {
   const { engines, codec, publisher, log, metrics, tracing } = context
-  const added = positionsOfAdded(engines.relational, handOverAdded(engines.relational, topic, courierGroup))
+  const handOver = handOverAdded(engines.relational, topic, courierGroup)
   return startLaneConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics, tracing },
     {
@@ -165,9 +143,21 @@ function join({
       wakeups,
       handle: (message, call) => courier.handle(message, call),
       keptOf: withoutSecrets({ codec, topic, secrets }),
-      onAssigned: async (gained) => {
+      async onAssigned(gained) {
         courier.gained(gained.map(({ partition }) => partition))
-        return await added(gained)
+        if (gained.every(({ committed }) => committed !== null)) {
+          // Deletes rows that are no longer needed: nothing waits for the database.
+          handOver(gained).catch(() => {})
+          return undefined
+        }
+        // Read first: a partition that is counted here has its row by the time that rows are read.
+        const { partitions } = await readLocation(engines.relational, topic)
+        const positions = new Map(await handOver(gained))
+        // The log may assign a partition before its row exists: nothing can have been written to it by then.
+        for (const { partition, committed } of gained) {
+          if (committed === null && partition >= partitions) positions.set(partition, 0)
+        }
+        return positions
       },
     },
   )
@@ -209,4 +199,33 @@ async function reportStates({ courier, consumer, attempts }: Parts, reported: Se
     if (waits || reported.delete(name)) attempts.add(stateRecord(state, lag))
     if (waits) reported.add(name)
   }
+}
+
+/** Fewer records than these are not worth a call. */
+const trimRecordsMin = 1_024
+
+/** Deletes settled records of these partitions, but for the last ones, whose event ids are needed to drop repeats. */
+export async function trimDelivered(
+  {
+    eventLog,
+    topic,
+    log,
+  }: { eventLog: Pick<Log & LogAdmin, 'offsets' | 'deleteRecords'>; topic: string; log: Logger },
+  readings: readonly PartitionReading[],
+): Promise<void> {
+  if (readings.every(({ committed }) => committed < ringIdsMax + trimRecordsMin)) return
+  const starts = new Map((await eventLog.offsets(topic)).map(({ partition, start }) => [partition, start]))
+  let trimmed = 0
+  for (const { partition, committed } of readings) {
+    const before = committed - ringIdsMax
+    const records = before - (starts.get(partition) ?? before)
+    if (records < trimRecordsMin) continue
+    try {
+      await eventLog.deleteRecords(topic, partition, before)
+      trimmed += records
+    } catch (error) {
+      log.warn({ partition, reason: describeError(error) }, 'webhooks.trim-failing')
+    }
+  }
+  if (trimmed > 0) log.info({ trimmed }, 'webhooks.trimmed')
 }

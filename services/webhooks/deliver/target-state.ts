@@ -4,7 +4,7 @@ import type { LookupFunction } from 'node:net'
 import { SpanKind } from '@opentelemetry/api'
 import { endSpan, type Tracing, traceparentOf } from '#runtime/observe/tracing/tracing.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
-import type { WebhookTarget } from '../targets/target.ts'
+import type { WebhookTarget, WebhookTargets } from '../targets/target.ts'
 import { Connection, type ConnectionOptions, type Request } from './connection.ts'
 import { type HeaderBase, headerBaseOf } from './request-headers.ts'
 import { type CallResult, verdictOf } from './verdict.ts'
@@ -13,7 +13,8 @@ export class TargetState {
   target: WebhookTarget
   headers: HeaderBase
   readonly partition: number
-  readonly #heads = new Heads()
+  /** By offset. */
+  readonly #heads = new Map<number, Head>()
   /** Operators were warned of the redirects of this address. */
   redirectReported = false
   #connections: Connection[] = []
@@ -38,16 +39,16 @@ export class TargetState {
 
   /** The oldest head, by its place in the log. */
   get firstHead(): Head | null {
-    return this.#heads.first
+    let first: Head | null = null
+    for (const head of this.#heads.values()) if (first === null || head.offset < first.offset) first = head
+    return first
   }
 
   /** When something is tried next, ms since 1970; null while a call runs or nothing waits. */
   get nextAttemptAtMs(): number | null {
     if (this.#inFlight > 0 || this.#heads.size === 0) return null
     if (this.#outage) return wallTimeOf(this.#outage.nextAtMs)
-    let next = Number.MAX_SAFE_INTEGER
-    for (const { dueAtMs } of this.#heads) next = Math.min(next, dueAtMs)
-    return wallTimeOf(next)
+    return wallTimeOf(Math.min(...[...this.#heads.values()].map(({ dueAtMs }) => dueAtMs)))
   }
 
   headOf(offset: number, delivery: WebhookDelivery, attempts: number): Head {
@@ -55,7 +56,7 @@ export class TargetState {
     if (!head) {
       const sequence = delivery.sequence ?? offset
       head = { offset, sequence, receivedAtMs: delivery.received_at, attempts, dueAtMs: 0 }
-      this.#heads.add(head)
+      this.#heads.set(offset, head)
     }
     return head
   }
@@ -74,7 +75,7 @@ export class TargetState {
 
   /** Deliveries that wait for a time may be tried now. */
   hasten(): void {
-    for (const head of this.#heads) head.dueAtMs = 0
+    for (const head of this.#heads.values()) head.dueAtMs = 0
     if (this.#outage) this.#outage.nextAtMs = 0
   }
 
@@ -205,66 +206,22 @@ export interface Head {
   dueAtMs: number
 }
 
-export class Heads {
-  #one: Head | null = null
-  readonly #others = new Map<number, Head>()
-
-  get size(): number {
-    return (this.#one === null ? 0 : 1) + this.#others.size
-  }
-
-  /** The oldest one, by its place in the log. */
-  get first(): Head | null {
-    let first = this.#one
-    for (const head of this.#others.values()) if (first === null || head.offset < first.offset) first = head
-    return first
-  }
-
-  get(offset: number): Head | undefined {
-    if (this.#one?.offset === offset) return this.#one
-    return this.#others.size === 0 ? undefined : this.#others.get(offset)
-  }
-
-  /** One whose offset is not known yet. */
-  add(head: Head): void {
-    if (this.#one === null) this.#one = head
-    else this.#others.set(head.offset, head)
-  }
-
-  delete(offset: number): void {
-    if (this.#one?.offset === offset) this.#one = null
-    else this.#others.delete(offset)
-  }
-
-  *[Symbol.iterator](): Generator<Head> {
-    if (this.#one !== null) yield this.#one
-    yield* this.#others.values()
-  }
-}
-
 /** Calls in flight to a target with `ordering: agent`; with `ordering: target` there is one. */
 export const callsPerTargetMax = 8
 
 export class TargetStates {
   readonly #lookup: LookupFunction
+  /** By partition and name. */
   readonly #all = new Map<string, TargetState>()
-  /** The target last asked for, by partition: nearly always its only one. */
-  readonly #last = new Map<number, TargetState>()
 
   constructor(lookup: LookupFunction) {
     this.#lookup = lookup
   }
 
   of(target: WebhookTarget, partition: number): TargetState {
-    const last = this.#last.get(partition)
-    if (last?.target === target) return last
     const key = `${partition}/${target.name}`
-    let state = this.#all.get(key)
-    if (!state) {
-      state = new TargetState(target, partition, this.#lookup)
-      this.#all.set(key, state)
-    }
-    this.#last.set(partition, state)
+    const state = this.#all.get(key) ?? new TargetState(target, partition, this.#lookup)
+    this.#all.set(key, state)
     return state
   }
 
@@ -278,7 +235,44 @@ export class TargetStates {
       if (wanted(state)) continue
       state.close()
       this.#all.delete(key)
-      if (this.#last.get(state.partition) === state) this.#last.delete(state.partition)
     }
+  }
+}
+
+/** Targets that no file names although records wait for them: how long these records still wait. */
+export class UnknownTargets {
+  readonly #waitMs: number
+  readonly #since = new Map<string, { atMs: number; partition: number }>()
+
+  constructor(waitMs: number) {
+    this.#waitMs = waitMs
+  }
+
+  /**
+   * Milliseconds that are left to a record that was appended at `appendedMs`; `first` when nobody asked before. No record
+   * waits shorter than the others did: the relay may know a target a moment sooner.
+   */
+  left(target: string, partition: number, appendedMs: number): { leftMs: number; first: boolean } {
+    const nowMs = Date.now()
+    const known = this.#since.get(target)
+    if (!known) this.#since.set(target, { atMs: nowMs, partition })
+    const sinceMs = Math.max(known?.atMs ?? nowMs, Math.min(appendedMs, nowMs))
+    return { leftMs: sinceMs + this.#waitMs - nowMs, first: !known }
+  }
+
+  names(): string[] {
+    return [...this.#since.keys()]
+  }
+
+  /** Where records of these wait. */
+  partitionsOf(names: readonly string[]): number[] {
+    return names.flatMap((name) => this.#since.get(name)?.partition ?? [])
+  }
+
+  /** Forgets those that are named now; returns the partitions where records wait. */
+  renew({ targets }: WebhookTargets): number[] {
+    const partitions = this.partitionsOf(this.names())
+    for (const target of this.#since.keys()) if (targets.has(target)) this.#since.delete(target)
+    return partitions
   }
 }

@@ -4,14 +4,14 @@ import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { PartitionReading } from '#runtime/consume/consumer.ts'
+import { ringIdsMax } from '#runtime/consume/limits.ts'
 import type { Publisher } from '#runtime/publish/messages.ts'
 import type { WebhookAttempt, WebhookDelivery } from '#schemas/types.ts'
 import { createAttempts } from '#services/webhooks/attempts/attempts.ts'
 import { Lanes } from '#services/webhooks/deliver/lanes.ts'
 import { LoadWatch } from '#services/webhooks/deliver/load-watch.ts'
-import { callsPerTargetMax, TargetState } from '#services/webhooks/deliver/target-state.ts'
-import { trimDelivered } from '#services/webhooks/deliver/trimming.ts'
-import { UnknownTargets } from '#services/webhooks/deliver/unknown-targets.ts'
+import { trimDelivered } from '#services/webhooks/deliver/service.ts'
+import { callsPerTargetMax, TargetState, UnknownTargets } from '#services/webhooks/deliver/target-state.ts'
 import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
 import { eventually } from '#test/support/eventually.ts'
 
@@ -112,8 +112,21 @@ describe('lanes', () => {
     expect(lanes.previousOf(delivery('x'), at(7))).toBe(4)
     expect(lanes.previousOf(delivery('y'), at(7))).toBe(5)
     expect(lanes.previousOf(delivery('x', { replay: true }), at(7))).toBeNull()
-    lanes.forget(3)
+    lanes.settled(delivery('x'), at(8, 30))
+    lanes.forget([3])
     expect(lanes.previousOf(delivery('x'), at(8))).toBeNull()
+    expect(lanes.previousOf(delivery('x'), at(9, 30))).toBe(8)
+  })
+
+  test('are bounded in bytes: the one that was used longest ago is forgotten', () => {
+    const lanes = new Lanes(() => targetsOf(targetOf({ ordering: 'agent' })), 100_000)
+    for (let n = 0; n < 1_000; n++) {
+      lanes.settled(delivery(`agent-${n}`), at(n))
+      lanes.settled(delivery('in use'), at(n))
+    }
+    expect(lanes.previousOf(delivery('agent-0'), at(0))).toBeNull()
+    expect(lanes.previousOf(delivery('agent-999'), at(0))).toBe(999)
+    expect(lanes.previousOf(delivery('in use'), at(0))).toBe(999)
   })
 
   test('take another ordering up when nothing of the old one is under way', () => {
@@ -223,9 +236,10 @@ test('settled records are trimmed, except those whose ids are read back and runs
       cut.push([partition, before])
     },
   }
-  const readings = [20_000, 10_500, 19_500, 20_000].map((committed, partition) => ({ partition, committed }))
+  const settled = [10_000, 500, 9_500, 10_000]
+  const readings = settled.map((records, partition) => ({ partition, committed: ringIdsMax + records }))
   const parts = { eventLog, topic: 'deliveries', log: silent }
-  expect(await trimDelivered(parts, readings as PartitionReading[], 10_000)).toBe(10_000)
+  await trimDelivered(parts, readings as PartitionReading[])
   expect(cut).toEqual([[0, 10_000]])
 })
 
