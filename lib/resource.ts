@@ -5,8 +5,9 @@
  * call does not wait for the first.
  */
 
-import { withTimeout } from '#lib/backoff.ts'
-import { deadlines } from '#lib/deadlines.ts'
+import { withTimeout } from './backoff.ts'
+import { deadlines } from './deadlines.ts'
+import { describeError } from './errors.ts'
 
 export interface Closeable {
   close(): Promise<void>
@@ -75,5 +76,21 @@ export function createStop(ownDrainMs?: number) {
     boundWorkers: (workers: Closeable) => boundBy(workers, forWorkersMs),
     /** How long a worker may let its work go on, when its close begins; the rest is to write down what it was. */
     drainMs: (): number => ownDrainMs ?? forWorkersMs() - deadlines.stop.lastWritesMs,
+  }
+}
+
+/** What `open` opens, closed as one, last first. Where a part does not open, those before it are closed again. */
+export async function openTogether<T extends object>(
+  log: { error(fields: object, message: string): void },
+  open: (scope: Scope) => Promise<T>,
+): Promise<T & Closeable> {
+  const scope = createScope((part, error) =>
+    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
+  )
+  try {
+    return { ...(await open(scope)), close: () => scope.close() }
+  } catch (error) {
+    await scope.close()
+    throw error
   }
 }

@@ -8,10 +8,6 @@ export const webhookEvents = ['task.completed', 'task.failed', 'agent.spawned', 
 const eventPartPattern = '^[\\x21-\\x7e]{1,128}$'
 export const eventPart = new RegExp(eventPartPattern)
 
-export function isWebhookEvent(text: string): boolean {
-  return (webhookEvents as readonly string[]).includes(text)
-}
-
 /** `<agent>-<task_id>-<event>`. Not unique by itself: its parts may hold hyphens. */
 export function idempotencyKeyOf(event: { agent: string; task_id: string; event: string }): string {
   return `${event.agent}-${event.task_id}-${event.event}`

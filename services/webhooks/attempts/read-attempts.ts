@@ -1,5 +1,6 @@
-/** Reads the attempts that couriers reported: once or as they arrive, and the last state of each target. */
+/** Reads the attempts that couriers reported: once or as they arrive, with metrics, and the last state of each target. */
 
+import { Counter, Histogram, type Registry } from 'prom-client'
 import type { Log, StoredRecord } from '#engines/event-log/port.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { type Following, type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
@@ -7,6 +8,7 @@ import { readRecords } from '#runtime/follow/read-records.ts'
 import type { Codec, Publisher } from '#runtime/publish/messages.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
+import type { WatchedTargets } from '../targets/targets-file.ts'
 
 /** Attempts of each partition from before the start, where all are followed. */
 const readBackMax = 500
@@ -104,4 +106,82 @@ function headAfter(head: LastSeen['head'], attempt: WebhookAttempt): LastSeen['h
   if (kind === 'state') return attempt.head_received_at === null ? null : reported
   if (kind === 'retry') return head === null || (sequence ?? 0) <= (head.sequence ?? 0) ? reported : head
   return sequence === head?.sequence ? null : head
+}
+
+const outcomes = ['success', 'retry', 'dead_letter'] as const
+
+/** Follows the attempts of every courier from now on: metrics count attempts since the start. */
+export async function openAttempts(
+  parts: FollowParts & {
+    codec: Codec
+    metrics: Registry
+    targets: Pick<WatchedTargets, 'current' | 'onChange'>
+  },
+) {
+  const { targets } = parts
+  const metrics = createAttemptMetrics(parts.metrics)
+  const lastSeen = createLastSeen()
+  const followed = new Set<string>()
+  let named = new Set<string>()
+  function follow(): void {
+    const now = new Set(targets.current().targets.keys())
+    for (const target of named) {
+      if (now.has(target)) continue
+      metrics.forget(target)
+      lastSeen.forget(target)
+    }
+    for (const target of now) metrics.begin(target)
+    named = now
+  }
+  function take(attempt: WebhookAttempt): void {
+    // A courier may still report a target that was removed: its series would stay for ever.
+    if (!named.has(attempt.target)) return
+    metrics.take(attempt)
+    followed.add(attempt.target)
+    lastSeen.take(attempt)
+  }
+  /** Attempts from before this start count for health, as long as nothing newer came. */
+  function takeEarlier(attempt: WebhookAttempt): void {
+    if (named.has(attempt.target) && !followed.has(attempt.target)) lastSeen.take(attempt)
+  }
+
+  follow()
+  targets.onChange(follow)
+  const following = await followAttempts(parts, (attempt, isEarlier) =>
+    isEarlier ? takeEarlier(attempt) : take(attempt),
+  )
+  return { last: lastSeen.last, close: following.close }
+}
+
+function createAttemptMetrics(registry: Registry) {
+  const delivered = new Counter({
+    name: 'webhook_delivered_total',
+    help: 'Attempts by their outcome: success, retry (it will be tried again) or dead_letter (given up)',
+    labelNames: ['target', 'status'],
+    registers: [registry],
+  })
+  const latency = new Histogram({
+    name: 'webhook_latency_seconds',
+    help: 'Time of one call of a target, however it ended',
+    labelNames: ['target'],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [registry],
+  })
+  return {
+    /** A series that is absent until its first event hides that event from rates. */
+    begin(target: string) {
+      for (const status of outcomes) delivered.inc({ target, status }, 0)
+      latency.zero({ target })
+    },
+    forget(target: string) {
+      for (const status of outcomes) delivered.remove({ target, status })
+      latency.remove({ target })
+    },
+    take({ target, kind, took_ms }: WebhookAttempt) {
+      const status = outcomes.find((outcome) => outcome === kind)
+      if (status === undefined) return
+      delivered.inc({ target, status })
+      if (took_ms !== null) latency.observe({ target }, took_ms / 1_000)
+    },
+  }
 }

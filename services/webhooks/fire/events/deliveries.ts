@@ -1,21 +1,34 @@
-/** Chooses the targets of an event, and publishes a record of webhooks.deliveries for each. */
+/**
+ * Chooses the targets of an event, and publishes a record of webhooks.deliveries for each; also for the platform's own events,
+ * the records of fleet.events, as if they had been fired.
+ */
 
 import { createHash } from 'node:crypto'
 import { ulid } from 'ulid'
-import { AppError } from '#lib/errors.ts'
+import { deadlines } from '#lib/deadlines.ts'
+import { AppError, isUnavailable } from '#lib/errors.ts'
+import { done, type Outcome, park, unavailable } from '#lib/outcome.ts'
+import {
+  type ConsumerDependencies,
+  type RunningConsumer,
+  startBatchConsumer,
+} from '#runtime/consume/consumer.ts'
 import {
   headerNames,
+  type Message,
   type OutgoingMessage,
   type Position,
-  type PublishOptions,
+  type Publisher,
 } from '#runtime/publish/messages.ts'
-import type { WebhookDelivery } from '#schemas/types.ts'
-import { webhooksDeliveries } from '#topics/catalog.ts'
+import type { FleetEvent, WebhookDelivery } from '#schemas/types.ts'
+import { fleetEvents, webhooksDeliveries } from '#topics/catalog.ts'
+import type { Assignments } from '../../targets/assignment.ts'
+import { withoutSecrets } from '../../targets/secrets.ts'
 import type { WebhookTarget, WebhookTargets } from '../../targets/target.ts'
-import type { Assignments } from '../targets/assignments.ts'
-import type { PreparedEvent } from './event-body.ts'
+import type { WatchedTargets } from '../../targets/targets-file.ts'
+import { type PreparedEvent, prepareEvent, refuseSecrets } from './event-body.ts'
 
-export interface DeliveryRequest {
+interface DeliveryRequest {
   event: PreparedEvent
   receivedAtMs: number
   /** Headers of the record, for example the request id. */
@@ -24,31 +37,22 @@ export interface DeliveryRequest {
   sourceEventId?: string
 }
 
-export interface Deliveries {
-  /**
-   * Resolves with the positions in the order of the requests, once the log has all of them. Throws AppError of an engine
-   * that is away, or `overloaded`; some may be stored then.
-   */
-  publish(target: string, requests: readonly DeliveryRequest[], timeoutMs: number): Promise<Position[]>
-}
-
-/** The used part of the platform's publisher. */
-interface DeliveryPublisher {
-  publish(
-    topic: typeof webhooksDeliveries,
-    messages: DeliveryMessage[],
-    options: PublishOptions,
-  ): Promise<Position[]>
-}
-
-export type DeliveryMessage = OutgoingMessage<string, WebhookDelivery>
+export type Deliveries = ReturnType<typeof createDeliveries>
 
 export function createDeliveries(
-  publisher: DeliveryPublisher,
+  publisher: Pick<Publisher, 'publish'>,
   assignments: Pick<Assignments, 'partitionOf'>,
-): Deliveries {
+) {
   return {
-    async publish(target, requests, timeoutMs) {
+    /**
+     * Resolves with the positions in the order of the requests, once the log has all of them. Throws AppError of an engine
+     * that is away, or `overloaded`; some may be stored then.
+     */
+    async publish(
+      target: string,
+      requests: readonly DeliveryRequest[],
+      timeoutMs: number,
+    ): Promise<Position[]> {
       const partition = await assignments.partitionOf(target)
       const messages = requests.map((request) => messageOf(target, request))
       return publisher.publish(webhooksDeliveries, messages, { partition, timeoutMs })
@@ -59,7 +63,7 @@ export function createDeliveries(
 function messageOf(
   target: string,
   { event, receivedAtMs, headers, sourceEventId }: DeliveryRequest,
-): DeliveryMessage {
+): OutgoingMessage<string, WebhookDelivery> {
   const { event: kind, agent, task_id, idempotency_key, body } = event
   return {
     key: target,
@@ -134,4 +138,92 @@ function refuseUnknown(targets: ReadonlyMap<string, WebhookTarget>, named: reado
 
 function printable(name: string): string {
   return name.replace(/[^\x20-\x7e]/g, '?')
+}
+
+/** Headers that belong to the event; the others belong to its record. */
+const keptHeaders = [headerNames.requestId, headerNames.traceparent]
+
+interface FleetParts {
+  targets: Pick<WatchedTargets, 'current'>
+  deliveries: Deliveries
+}
+
+/** Delivers the platform's own events. */
+export function startFleetEvents(
+  dependencies: ConsumerDependencies,
+  parts: FleetParts,
+): Promise<RunningConsumer> {
+  const { codec, eventLog } = dependencies
+  return startBatchConsumer(dependencies, {
+    group: 'webhook-relay',
+    topic: fleetEvents,
+    batchRecordsMax: 200,
+    batchBytesMax: 1024 * 1024,
+    callTimeoutMs: deadlines.handler.fleetEventsMs,
+    retriesMax: 5,
+    backoff: { baseMs: 200, maxMs: 10_000 },
+    handle: createFleetHandler(parts),
+    keptOf: withoutSecrets({ codec, topic: fleetEvents, secrets: () => parts.targets.current().secrets }),
+    probe: () => eventLog.ping(),
+  })
+}
+
+/** All events of a batch for one target are published together, in their order. */
+export function createFleetHandler({ targets, deliveries }: FleetParts) {
+  return async function fireFleetEvents(messages: Message<FleetEvent>[]): Promise<Outcome[]> {
+    const outcomes = new Array<Outcome>(messages.length).fill(done)
+    const byTarget = new Map<string, DeliveryRequest[]>()
+    const now = targets.current()
+    messages.forEach((message, n) => {
+      const prepared = prepare(message, now.secrets)
+      if (typeof prepared === 'string') {
+        outcomes[n] = park(prepared)
+        return
+      }
+      for (const { name } of chooseTargets(now, prepared.event, null)) {
+        byTarget.set(name, [...(byTarget.get(name) ?? []), prepared])
+      }
+    })
+    try {
+      await Promise.all(
+        [...byTarget].map(([target, requests]) =>
+          deliveries.publish(target, requests, deadlines.publish.fleetEventsMs),
+        ),
+      )
+    } catch (error) {
+      if (!isUnavailable(error)) throw error
+      // Deliveries already stored are published again under the same event ids.
+      return outcomes.map((outcome) =>
+        outcome.kind === 'park' ? outcome : unavailable('webhook deliveries', error.message),
+      )
+    }
+    return outcomes
+  }
+}
+
+/** A string is the reason to park the event: repeating it would not help. */
+function prepare(message: Message<FleetEvent>, secrets: readonly string[]): DeliveryRequest | string {
+  const { value, headers } = message
+  if (value === null) return 'the event has no value'
+  const { event, agent, task_id, result, ts } = value
+  try {
+    const fields = { event, agent, task_id, ts }
+    JSON.parse(result)
+    const text = `${JSON.stringify(fields).slice(0, -1)},"result":${result}}`
+    const prepared = prepareEvent(Buffer.from(text))
+    refuseSecrets(prepared, secrets)
+    return {
+      event: prepared,
+      receivedAtMs: message.timestamp,
+      headers: Object.fromEntries(
+        keptHeaders.flatMap((name) => (headers[name] ? [[name, headers[name]]] : [])),
+      ),
+      sourceEventId: headers[headerNames.eventId] ?? `${message.partition}/${message.offset}`,
+    }
+  } catch (error) {
+    if (error instanceof SyntaxError) return 'invalid_json: the result is not JSON'
+    if (!(error instanceof AppError)) throw error
+    const faults = (error.errors ?? []).map(({ path, message: fault }) => `${path} ${fault}`)
+    return [error.code, ...faults].join(': ')
+  }
 }

@@ -9,9 +9,9 @@ import { shownAs } from '#runtime/http/api/facts.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
 import { createValidator } from '#runtime/http/validation.ts'
 import { eventSchema } from '../../event.ts'
-import { chooseTargets, namesOf } from '../events/deliveries.ts'
+import type { WatchedTargets } from '../../targets/targets-file.ts'
+import { chooseTargets, type Deliveries, namesOf } from '../events/deliveries.ts'
 import { type PreparedEvent, prepareEvent, refuseSecrets } from '../events/event-body.ts'
-import type { Relay } from '../relay.ts'
 
 const bodyBytesMax = 256 * 1024
 const publishTimeoutMs = deadlines.request.fireMs
@@ -66,8 +66,13 @@ const answer = Type.Object(
   },
 )
 
+interface FireParts {
+  targets: Pick<WatchedTargets, 'current'>
+  deliveries: Deliveries
+}
+
 /** The scope must be this route's own: it keeps the bytes of its bodies. */
-export function registerFire(scope: FastifyInstance, relay: Relay): void {
+export function registerFire(scope: FastifyInstance, relay: FireParts): void {
   scope.removeContentTypeParser('application/json')
   scope.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body: Buffer, done) => {
     try {
@@ -106,12 +111,7 @@ export function registerFire(scope: FastifyInstance, relay: Relay): void {
   )
 }
 
-async function fire(
-  relay: Pick<Relay, 'targets' | 'deliveries'>,
-  request: FastifyRequest,
-  event: PreparedEvent,
-  named: string[] | null,
-) {
+async function fire(relay: FireParts, request: FastifyRequest, event: PreparedEvent, named: string[] | null) {
   const now = relay.targets.current()
   const chosen = chooseTargets(now, event, named)
   refuseSecrets(event, now.secrets)

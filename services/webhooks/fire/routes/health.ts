@@ -3,9 +3,16 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { Groups, Log } from '#engines/event-log/port.ts'
+import { withTimeout } from '#lib/backoff.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
-import type { Relay } from '../relay.ts'
-import type { LagReading } from '../targets/lag.ts'
+import type { TopicLocation } from '#runtime/publish/messages.ts'
+import type { createLastSeen } from '../../attempts/read-attempts.ts'
+import type { Assignments } from '../../targets/assignment.ts'
+import { readWaiting } from '../../targets/target-status.ts'
+import type { WatchedTargets } from '../../targets/targets-file.ts'
+import type { Probes } from '../probes.ts'
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description })
@@ -50,7 +57,20 @@ const answer = Type.Object(
   },
 )
 
-export function registerHealth(app: FastifyInstance, relay: Relay): void {
+interface LagParts {
+  eventLog: Log & Groups
+  locations: ReadonlyMap<string, TopicLocation>
+  assignments: Pick<Assignments, 'known'>
+}
+
+interface HealthParts extends LagParts {
+  targets: Pick<WatchedTargets, 'current' | 'refused'>
+  attempts: Pick<ReturnType<typeof createLastSeen>, 'last'>
+  probes: Probes
+}
+
+export function registerHealth(app: FastifyInstance, parts: HealthParts): void {
+  const readLag = createLag(parts)
   app.withTypeProvider<TypeBoxTypeProvider>().get(
     '/health',
     {
@@ -63,20 +83,20 @@ export function registerHealth(app: FastifyInstance, relay: Relay): void {
       },
     },
     async (): Promise<Static<typeof answer>> => {
-      const names = [...relay.targets.current().targets.keys()]
-      const lag = await relay.lag.read(names)
-      const targets = Object.fromEntries(names.map((name) => [name, healthOf(relay, name, lag)]))
+      const names = [...parts.targets.current().targets.keys()]
+      const lag = await readLag(names)
+      const targets = Object.fromEntries(names.map((name) => [name, healthOf(parts, name, lag.of(name))]))
       const bad = Object.values(targets).some((one) => one.reachable === false || one.breaker === 'open')
-      const warned = bad || relay.targets.refused() !== null
+      const warned = bad || parts.targets.refused() !== null
       return { status: lag.fresh ? (warned ? 'warn' : 'pass') : 'fail', targets }
     },
   )
 }
 
 function healthOf(
-  { attempts, probes }: Pick<Relay, 'attempts' | 'probes'>,
+  { attempts, probes }: HealthParts,
   name: string,
-  lags: LagReading,
+  lag: number | null,
 ): Static<typeof target> {
   const seen = attempts.last(name)
   const probed = probes.last(name)
@@ -85,7 +105,6 @@ function healthOf(
     call && (!probed || call.atMs >= probed.atMs)
       ? { reachable: call.answered, tookMs: call.tookMs, atMs: call.atMs }
       : probed
-  const lag = lags.of(name)
   // The backlog of the courier's last report has been delivered since.
   const head = lag === 0 ? null : (seen?.head ?? null)
   return {
@@ -106,4 +125,36 @@ function secondsSince(ms: number | null): number | null {
 
 function isoOf(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString()
+}
+
+const keptForMs = 2_000
+
+/** How many records wait for each target: read from the log on request and kept for two seconds. */
+function createLag(parts: LagParts) {
+  let last = { atMs: Number.NEGATIVE_INFINITY, byPartition: new Map<number, number>(), fresh: false }
+  let asking: Promise<void> | undefined
+
+  async function ask(targets: Iterable<string>): Promise<void> {
+    const partitions = [...targets].flatMap((target) => parts.assignments.known(target) ?? [])
+    try {
+      const answer = readWaiting(parts, new Set(partitions))
+      const { waiting } = await withTimeout(answer, deadlines.request.lagMs, () => new Error('no answer'))
+      const byPartition = new Map([...waiting].map(([partition, { lag }]) => [partition, lag]))
+      last = { atMs: performance.now(), byPartition, fresh: true }
+    } catch {
+      last = { ...last, atMs: performance.now(), fresh: false }
+    } finally {
+      asking = undefined
+    }
+  }
+  /** Not `fresh` when the log did not answer: then `of` gives the previous numbers. Null where it is not known. */
+  return async function readLag(targets: Iterable<string>) {
+    if (performance.now() - last.atMs > keptForMs) {
+      asking ??= ask(targets)
+      await asking
+    }
+    const { byPartition, fresh } = last
+    const of = (target: string) => byPartition.get(parts.assignments.known(target) ?? -1) ?? null
+    return { fresh, of }
+  }
 }

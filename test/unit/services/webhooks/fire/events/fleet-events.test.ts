@@ -2,11 +2,12 @@
 
 import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import type { Message } from '#runtime/publish/messages.ts'
-import type { FleetEvent } from '#schemas/types.ts'
-import { createDeliveries, type DeliveryMessage } from '#services/webhooks/fire/events/deliveries.ts'
-import { createFleetHandler } from '#services/webhooks/fire/events/fleet-events.ts'
+import type { Message, OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
+import type { FleetEvent, WebhookDelivery } from '#schemas/types.ts'
+import { createDeliveries, createFleetHandler } from '#services/webhooks/fire/events/deliveries.ts'
 import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
+
+type DeliveryMessage = OutgoingMessage<string, WebhookDelivery>
 
 const target = (name: string): [string, WebhookTarget] => [
   name,
@@ -35,15 +36,16 @@ const message = (offset: number, change: Partial<FleetEvent> = {}): Message<Flee
 })
 
 function handlerOn(publish: (messages: DeliveryMessage[], partition: number) => void) {
-  const deliveries = createDeliveries(
-    {
-      async publish(_topic, messages, { partition = -1 }) {
-        publish(messages, partition)
-        return messages.map((_, offset) => ({ partition, offset }))
-      },
+  const publisher = {
+    async publish(_topic: object, messages: DeliveryMessage[], { partition }: { partition: number }) {
+      publish(messages, partition)
+      return messages.map((_, offset) => ({ partition, offset }))
     },
-    { partitionOf: async (name) => (name === 'a' ? 0 : 7) },
-  )
+  }
+  // Its method is generic, which a fake cannot be.
+  const deliveries = createDeliveries(publisher as unknown as Publisher, {
+    partitionOf: async (name) => (name === 'a' ? 0 : 7),
+  })
   return createFleetHandler({ targets: { current }, deliveries })
 }
 

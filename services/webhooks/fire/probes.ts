@@ -4,15 +4,15 @@ import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'n
 import { connect as connectTls } from 'node:tls'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { createNameLookup } from '../../targets/name-lookup.ts'
-import type { WebhookTarget } from '../../targets/target.ts'
-import type { WatchedTargets } from '../../targets/targets-file.ts'
+import { createNameLookup } from '../targets/name-lookup.ts'
+import type { WebhookTarget } from '../targets/target.ts'
+import type { WatchedTargets } from '../targets/targets-file.ts'
 
 const everyMs = 15_000
 const probeTimeoutMs = 2_000
 const concurrentMax = 8
 
-export interface Probed {
+interface Probed {
   reachable: boolean
   tookMs: number
   atMs: number

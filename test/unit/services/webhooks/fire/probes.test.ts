@@ -2,9 +2,9 @@
 
 import { createServer, type Server } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { openProbes } from '#services/webhooks/fire/targets/probes.ts'
+import { openProbes } from '#services/webhooks/fire/probes.ts'
 import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
-import { eventually } from '../../../../../support/eventually.ts'
+import { eventually } from '../../../../support/eventually.ts'
 
 /** What clients sent, by connection; it answers nothing. */
 async function openSink() {
