@@ -3,9 +3,12 @@
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { redact } from '#services/access/secrets/redact.ts'
-import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
-import { backoffWithin, type TargetTraffic, targetLoad } from '#services/webhooks/targets/target-load.ts'
-import { loadTargets } from '#services/webhooks/targets/targets-file.ts'
+import { backoffWithin, type TargetTraffic, targetLoad } from '#services/webhooks/deliver/load-watch.ts'
+import {
+  loadTargets,
+  type WebhookTarget,
+  type WebhookTargets,
+} from '#services/webhooks/targets/targets-file.ts'
 
 /** Above this share of busy time an ordered lane takes long to catch up after any delay. */
 const loadMax = 0.8

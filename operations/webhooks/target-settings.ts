@@ -6,8 +6,7 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '#lib/config.ts'
 import { isMap, parseYaml } from '#runtime/yaml-file/parse-yaml.ts'
-import { targetDefaults } from '#services/webhooks/targets/target-fields.ts'
-import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
+import { targetDefaults, targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 
 interface TargetSettings {
   /** Scheme and host; what follows is left out, and named variables are kept as they are. */

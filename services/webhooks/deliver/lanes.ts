@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
-import type { WebhookTarget, WebhookTargets } from '../targets/target.ts'
+import type { WebhookTarget, WebhookTargets } from '../targets/targets-file.ts'
 
 type Ordering = WebhookTarget['ordering']
 

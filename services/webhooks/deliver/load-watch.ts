@@ -1,8 +1,7 @@
 /** Warns of an ordered target whose back-off lets its backlog grow without end at the rate that was measured. */
 
 import type { Logger } from 'pino'
-import type { WebhookTarget } from '../targets/target.ts'
-import { backoffWithin, type TargetTraffic, targetLoad } from '../targets/target-load.ts'
+import type { WebhookTarget } from '../targets/targets-file.ts'
 
 /** Assumed until enough calls were measured: every tenth attempt fails, and a call takes this long. */
 const assumedFailedShare = 0.1
@@ -123,4 +122,45 @@ function rounded({ ratePerS, failedShare, callMs }: TargetTraffic) {
     failed_share: Number(failedShare.toFixed(3)),
     call_ms: Math.round(callMs),
   }
+}
+
+export interface TargetTraffic {
+  /** Events a second. */
+  ratePerS: number
+  /** Share of all attempts, 0..1. */
+  failedShare: number
+  /** One call, answer included. */
+  callMs: number
+}
+
+/** The longest wait before a retry, whatever the configured back-off says. */
+const backoffMsMax = 60_000
+
+/**
+ * How busy an ordered target is: the share of each second that the target's queue is calling or waiting to retry. A failed event is retried in its place
+ * and all behind it wait, so that from 1 on the backlog grows without end although the target answers. A wait is drawn
+ * evenly between 0 and `backoffMs · 2^n`, so half of that counts.
+ */
+export function targetLoad(target: { backoffMs: number; retry: number }, traffic: TargetTraffic): number {
+  const { ratePerS, failedShare, callMs } = traffic
+  let busyMs = callMs
+  let share = failedShare
+  for (let n = 0; n < target.retry && share > 1e-6; n++, share *= failedShare) {
+    busyMs += share * (Math.min(target.backoffMs * 2 ** n, backoffMsMax) / 2 + callMs)
+  }
+  return (ratePerS * busyMs) / 1_000
+}
+
+/** The largest whole back-off in ms that keeps the load at `loadMax`, or null when even 0 is too long. */
+export function backoffWithin(loadMax: number, retry: number, traffic: TargetTraffic): number | null {
+  const loadOf = (backoffMs: number) => targetLoad({ backoffMs, retry }, traffic)
+  if (loadOf(0) > loadMax) return null
+  let least = 0
+  let most = backoffMsMax
+  while (most - least > 1) {
+    const middle = Math.floor((least + most) / 2)
+    if (loadOf(middle) <= loadMax) least = middle
+    else most = middle
+  }
+  return least
 }

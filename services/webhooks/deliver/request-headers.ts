@@ -2,7 +2,7 @@
 
 import { createHmac } from 'node:crypto'
 import type { WebhookDelivery } from '#schemas/types.ts'
-import { platformHeaders, type WebhookTarget } from '../targets/target.ts'
+import { platformHeaders, type WebhookTarget } from '../targets/targets-file.ts'
 
 interface RequestFacts {
   sequence: number

@@ -1,7 +1,7 @@
 /** What the end of a call means for its event: settled, or tried again, and after which wait. */
 
 import { backoffMs } from '#lib/backoff.ts'
-import type { WebhookTarget } from '../targets/target.ts'
+import type { WebhookTarget } from '../targets/targets-file.ts'
 
 /** Why there is no HTTP answer, or no whole one. */
 export type CallFault =

@@ -5,8 +5,7 @@ import { connect as connectTls } from 'node:tls'
 import { sleep } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { createNameLookup } from '../targets/name-lookup.ts'
-import type { WebhookTarget } from '../targets/target.ts'
-import type { WatchedTargets } from '../targets/targets-file.ts'
+import type { WatchedTargets, WebhookTarget } from '../targets/targets-file.ts'
 
 const everyMs = 15_000
 const probeTimeoutMs = 2_000

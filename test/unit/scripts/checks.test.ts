@@ -46,7 +46,7 @@ describe('the boundary check', () => {
     ['services/records/a.ts', "import { x } from '#services/access/agents/agents.ts'"],
     ['services/access/audit/a.ts', "import { x } from '#services/access/agents/agents.ts'"],
     ['services/main-api/a.ts', "import { x } from '#operations/lag.ts'"],
-    ['operations/a.ts', "import { x } from '#services/webhooks/targets/target.ts'"],
+    ['operations/a.ts', "import { x } from '#services/webhooks/targets/targets-file.ts'"],
     ['cli/main.ts', "import { services } from '#services/index.ts'\nconst home = process.env.HOME"],
     ['test/flow/a.test.ts', "import { openKafkaLog } from '#engines/event-log/kafka.ts'"],
     ['lib/a.ts', "import pino from 'pino'"],

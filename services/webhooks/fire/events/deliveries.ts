@@ -24,8 +24,7 @@ import type { FleetEvent, WebhookDelivery } from '#schemas/types.ts'
 import { fleetEvents, webhooksDeliveries } from '#topics/catalog.ts'
 import type { Assignments } from '../../targets/assignment.ts'
 import { withoutSecrets } from '../../targets/secrets.ts'
-import type { WebhookTarget, WebhookTargets } from '../../targets/target.ts'
-import type { WatchedTargets } from '../../targets/targets-file.ts'
+import type { WatchedTargets, WebhookTarget, WebhookTargets } from '../../targets/targets-file.ts'
 import { type PreparedEvent, prepareEvent, refuseSecrets } from './event-body.ts'
 
 interface DeliveryRequest {

@@ -12,7 +12,7 @@ import { Lanes } from '#services/webhooks/deliver/lanes.ts'
 import { LoadWatch } from '#services/webhooks/deliver/load-watch.ts'
 import { trimDelivered } from '#services/webhooks/deliver/service.ts'
 import { callsPerTargetMax, TargetState, UnknownTargets } from '#services/webhooks/deliver/target-state.ts'
-import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/target.ts'
+import type { WebhookTarget, WebhookTargets } from '#services/webhooks/targets/targets-file.ts'
 import { eventually } from '#test/support/eventually.ts'
 
 const silent = pino({ level: 'silent' })

@@ -3,7 +3,7 @@
 import { createServer, type Server } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { openProbes } from '#services/webhooks/fire/probes.ts'
-import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
+import type { WebhookTarget } from '#services/webhooks/targets/targets-file.ts'
 import { eventually } from '../../../../support/eventually.ts'
 
 /** What clients sent, by connection; it answers nothing. */

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
 import { chooseTargets, eventIdOf, namesOf } from '#services/webhooks/fire/events/deliveries.ts'
 import { prepareEvent, refuseSecrets, topLevelMembers } from '#services/webhooks/fire/events/event-body.ts'
-import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
+import type { WebhookTarget } from '#services/webhooks/targets/targets-file.ts'
 
 const event = { event: 'task.completed', agent: 'WHALE', task_id: 't-1', result: { a: 1 }, ts: 1_767_225_600 }
 const prepare = (value: unknown) =>

@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Message, OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { FleetEvent, WebhookDelivery } from '#schemas/types.ts'
 import { createDeliveries, createFleetHandler } from '#services/webhooks/fire/events/deliveries.ts'
-import type { WebhookTarget } from '#services/webhooks/targets/target.ts'
+import type { WebhookTarget } from '#services/webhooks/targets/targets-file.ts'
 
 type DeliveryMessage = OutgoingMessage<string, WebhookDelivery>
 

@@ -1,7 +1,7 @@
 /** How busy an ordered target is kept by retries, as the check of the targets file warns. */
 
 import { describe, expect, it } from 'vitest'
-import { backoffWithin, targetLoad } from '#services/webhooks/targets/target-load.ts'
+import { backoffWithin, targetLoad } from '#services/webhooks/deliver/load-watch.ts'
 
 const traffic = { ratePerS: 20, failedShare: 0.1, callMs: 2 }
 
