@@ -2,10 +2,12 @@
 
 import { type Static, Type } from 'typebox'
 import { wakeOutbox } from '#runtime/notices.ts'
-import { createRecord } from '#services/records/api/creation.ts'
 import { goals, viewOfGoal } from '#services/records/api/goals.ts'
-import { changeGoal, type Goal, goalKind, listGoals, readGoal } from '#services/records/goals/goals.ts'
+import { createRecord } from '#services/records/api/resource.ts'
+import { type Goal, goalKind } from '#services/records/goals/goals.ts'
+import { changeRecord } from '#services/records/store/change.ts'
 import { notedBy, targetOf } from '#services/records/store/kind.ts'
+import { listRecords, readRecord } from '#services/records/store/read.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { listPages } from './list-pages.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
@@ -38,7 +40,7 @@ export const listGoalsOperation = defineOperation({
     const { relational } = platform.engines
     const goals = await listPages(output, most, async (limit, before: number | undefined) => {
       const from = before === undefined ? {} : { before }
-      const { rows, next } = await listGoals(relational, { filters, limit, ...from })
+      const { rows, next } = await listRecords<Goal>(relational, goalKind, { filters, limit, ...from })
       return { rows: rows.map(viewOfGoal), next }
     })
     return { goals }
@@ -50,7 +52,7 @@ export const showGoalOperation = defineOperation({
   needs: [],
   args: Type.Object({ id: Type.Integer() }),
   async run({ platform }, { id }): Promise<GoalView> {
-    return viewOfGoal(await readGoal(platform.engines.relational, id))
+    return viewOfGoal(await readRecord<Goal>(platform.engines.relational, goalKind, id))
   },
 })
 
@@ -100,7 +102,7 @@ export const setGoalOperation = defineChange({
     checkChange(changes)
     const { relational } = context.platform.engines
     const written = notedBy<Goal>(goalKind, context)
-    const goal = await changeGoal(relational, { id, changes, by: operator, written })
+    const goal = await changeRecord<Goal>(relational, goalKind, { id, changes, by: operator, written })
     await wakeOutbox(relational)
     return viewOfGoal(goal)
   },

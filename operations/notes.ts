@@ -2,11 +2,11 @@
 
 import { type Static, Type } from 'typebox'
 import { wakeOutbox } from '#runtime/notices.ts'
-import { createRecord } from '#services/records/api/creation.ts'
 import { notes, viewOfNote } from '#services/records/api/notes.ts'
-import { type Note, noteKind, readNote } from '#services/records/notes/notes.ts'
+import { createRecord } from '#services/records/api/resource.ts'
+import { type Note, noteKind } from '#services/records/notes/notes.ts'
 import { notedBy, targetOf } from '#services/records/store/kind.ts'
-import { listRecords, type PageQuery } from '#services/records/store/read.ts'
+import { listRecords, type PageQuery, readRecord } from '#services/records/store/read.ts'
 import { type ChangeContext, defineChange } from './change.ts'
 import { listPages } from './list-pages.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
@@ -53,7 +53,7 @@ export const showNoteOperation = defineOperation({
     { id },
   ): Promise<{ note: NoteView; thread: NoteView[] }> {
     const { relational } = platform.engines
-    const note = await readNote(relational, id)
+    const note = await readRecord<Note>(relational, noteKind, id)
     const filters = { thread_id: note.thread_id }
     const query = { filters, limit: threadMax, oldestFirst: true }
     return { note: viewOfNote(note), thread: await pagesOf(platform, output, query) }
@@ -99,7 +99,7 @@ export const replyNoteOperation = defineChange({
   args: replyArgs,
   async run(context: ChangeContext, { author, ...note }): Promise<NoteView> {
     const { relational } = context.platform.engines
-    const subject = note.subject ?? replyTo(await readNote(relational, note.parent_id))
+    const subject = note.subject ?? replyTo(await readRecord<Note>(relational, noteKind, note.parent_id))
     return add(context, author, { ...note, subject })
   },
 })

@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox'
 import { noteKind } from '#services/records/notes/notes.ts'
-import { rewriteRecords } from '#services/records/store/rewrite.ts'
+import { rewriteRecords } from '#services/records/store/write.ts'
 import { defineAction } from './action.ts'
 import type { ChangeContext } from './change.ts'
 

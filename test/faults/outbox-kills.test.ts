@@ -15,8 +15,9 @@ import { withOutbox } from '#runtime/publish/outbox.ts'
 import { RefusedKeys } from '#runtime/publish/refused-keys.ts'
 import { openPlatform, type Platform } from '#runtime/start/platform.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { changeGoal, createGoal } from '#services/records/goals/goals.ts'
-import { changeNote, createNote } from '#services/records/notes/notes.ts'
+import { createGoal, goalKind } from '#services/records/goals/goals.ts'
+import { createNote, noteKind } from '#services/records/notes/notes.ts'
+import { changeRecord } from '#services/records/store/change.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { hubRecords } from '#topics/catalog.ts'
 import { type KafkaCluster, openKafkaCluster } from '../../scripts/servers/kafka.ts'
@@ -60,8 +61,8 @@ async function write(round: number): Promise<void> {
     ids.push({ note: note.id, goal: goal.id })
   }
   for (const { note, goal } of ids) {
-    await changeNote(relational, { id: note, changes: { body: `b${round}` }, by })
-    await changeGoal(relational, { id: goal, changes: { description: `d${round}` }, by })
+    await changeRecord(relational, noteKind, { id: note, changes: { body: `b${round}` }, by })
+    await changeRecord(relational, goalKind, { id: goal, changes: { description: `d${round}` }, by })
   }
 }
 

@@ -18,9 +18,9 @@ export async function registerAreas(
   scope: FastifyInstance,
   { context, feed, runs, streams }: MainApi,
 ): Promise<void> {
-  const { relational, eventLog } = context.engines
+  const { relational } = context.engines
   const change = notedChange(context)
-  const records: HubParts = { relational, eventLog, feed, streams, change, log: context.log }
+  const records: HubParts = { relational, feed, streams, change, log: context.log }
   const started: StartParts = { ...runs, streams, change }
   await scope.register(async (areas) => {
     ofTheFleet(areas)

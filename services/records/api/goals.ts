@@ -3,12 +3,11 @@
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { createRowText } from '#runtime/http/send-rows.ts'
-import type { HubRecord } from '#schemas/types.ts'
-import { changeGoal, createGoal, type Goal, goalKind, goalStatuses } from '#services/records/goals/goals.ts'
+import { createGoal, type Goal, goalKind, goalStatuses } from '#services/records/goals/goals.ts'
 import { registerEvents } from './events/routes.ts'
 import type { HubParts } from './notes.ts'
-import { listOf, type Resource, registerResource } from './resource.ts'
-import { author, authorFilter, closedObject, line, priority, text, time, timeText } from './schemas.ts'
+import { type Resource, registerResource } from './resource.ts'
+import { author, authorFilter, closedObject, line, listOf, priority, text, time } from './schemas.ts'
 
 const title = line('1 to 512 characters.', 'Every note is answered')
 const description = text('Text of any form; empty where nothing is said.', 'Within a day, by whoever knows.')
@@ -32,13 +31,6 @@ export function viewOfGoal(goal: Goal) {
   const { id, title, description, priority, status, author, created_at, updated_at } = goal
   const times = { created_at: created_at.toISOString(), updated_at: updated_at.toISOString() }
   return { id, title, description, priority, status, author, ...times }
-}
-
-/** As `viewOfGoal`, of a record of hub.records. */
-function viewOfRecord(record: HubRecord) {
-  const { id, title, text, priority, status, author, created_at, updated_at } = record
-  const times = { created_at: timeText(created_at), updated_at: timeText(updated_at) }
-  return { id, title, description: text, priority, status, author, ...times }
 }
 
 const creation = closedObject(
@@ -86,10 +78,9 @@ export const goals: Resource<Goal, typeof creation> = {
   textOf: createRowText(record),
   create: (executor, { status: _, ...goal }, by, { creationKey }, headers) =>
     createGoal(executor, { ...goal, ...(creationKey === undefined ? {} : { creationKey }) }, by, headers),
-  change: changeGoal,
 }
 
 export function registerGoals(scope: FastifyInstance, parts: HubParts): void {
   registerResource(scope, parts, goals)
-  registerEvents(scope, parts, goals, viewOfRecord)
+  registerEvents(scope, parts, goals)
 }

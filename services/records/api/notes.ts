@@ -4,20 +4,20 @@ import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { type PageParameters, page, readPage } from '#runtime/http/paging.ts'
 import { createRowText } from '#runtime/http/send-rows.ts'
-import type { HubRecord } from '#schemas/types.ts'
-import { changeNote, createNote, type Note, noteKind, noteStatuses, readNote } from '../notes/notes.ts'
+import { createNote, type Note, noteKind, noteStatuses } from '../notes/notes.ts'
+import { readRecord } from '../store/read.ts'
 import { type EventParts, registerEvents } from './events/routes.ts'
-import { answerPage, idOf, listOf, type Resource, type ResourceParts, registerResource } from './resource.ts'
+import { answerPage, idOf, type Resource, type ResourceParts, registerResource } from './resource.ts'
 import {
   author,
   authorFilter,
   closedObject,
   idParams,
   line,
+  listOf,
   priority,
   text,
   time,
-  timeText,
   uuid,
 } from './schemas.ts'
 
@@ -52,13 +52,6 @@ export function viewOfNote(note: Note) {
   const { id, subject, body, priority, status, thread_id, parent_id, author, created_at, updated_at } = note
   const times = { created_at: created_at.toISOString(), updated_at: updated_at.toISOString() }
   return { id, subject, body, priority, status, thread_id, parent_id, author, ...times }
-}
-
-/** As `viewOfNote`, of a record of hub.records. */
-function viewOfRecord(record: HubRecord) {
-  const { id, title, text, priority, status, thread_id, parent_id, author, created_at, updated_at } = record
-  const times = { created_at: timeText(created_at), updated_at: timeText(updated_at) }
-  return { id, subject: title, body: text, priority, status, thread_id, parent_id, author, ...times }
 }
 
 export type HubParts = ResourceParts & EventParts
@@ -113,13 +106,12 @@ export const notes: Resource<Note, typeof creation> = {
   textOf: createRowText(record),
   create: (executor, { status: _, ...note }, by, ids, headers) =>
     createNote(executor, { ...note, ...ids }, by, headers),
-  change: changeNote,
 }
 
 export function registerNotes(scope: FastifyInstance, parts: HubParts): void {
   const { relational } = parts
   registerResource(scope, parts, notes)
-  registerEvents(scope, parts, notes, viewOfRecord)
+  registerEvents(scope, parts, notes)
   scope.route({
     method: 'GET',
     url: '/fleet_notes/:id/thread',
@@ -133,7 +125,7 @@ export function registerNotes(scope: FastifyInstance, parts: HubParts): void {
       response: { 200: thread },
     },
     async handler(request, reply) {
-      const { thread_id } = await readNote(relational, idOf(noteKind, request))
+      const { thread_id } = await readRecord<Note>(relational, noteKind, idOf(noteKind, request))
       const query = {
         ...readPage(request.query as PageParameters),
         filters: { thread_id },

@@ -2,8 +2,8 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
-import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox'
-import type { Relational } from '#engines/relational/port.ts'
+import type { Static, TObject, TProperties, TSchema } from 'typebox'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { ErrorCode } from '#lib/errors.ts'
 import { answers } from '#runtime/http/answers.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
@@ -18,10 +18,18 @@ import {
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
-import type { ChangeRequest } from '#services/records/store/change.ts'
-import { authorOf, notedBy, type RecordKind, type RecordRow, targetOf } from '#services/records/store/kind.ts'
+import { changeRecord } from '#services/records/store/change.ts'
+import {
+  type Author,
+  authorOf,
+  notedBy,
+  type RecordKind,
+  type RecordRow,
+  targetOf,
+  type Written,
+} from '#services/records/store/kind.ts'
 import { beginRecords, notThere, type PageQuery, readRecord } from '#services/records/store/read.ts'
-import { type Creator, createRecord } from './creation.ts'
+import type { RecordHeaders } from '#services/records/store/write.ts'
 import { changeHeaders, closedObject, idParams } from './schemas.ts'
 
 function etagOf(version: number): string {
@@ -39,7 +47,8 @@ function versionCheck(ifMatch: string | undefined): ((version: number) => boolea
   return (version) => tags.includes(etagOf(version))
 }
 
-export interface Resource<Row extends RecordRow, New extends TObject = TObject> extends Creator<Row, New> {
+/** `New` is the shape of what rows are made of. */
+export interface Resource<Row extends RecordRow, New extends TObject = TObject> {
   kind: RecordKind
   path: string
   tag: string
@@ -60,7 +69,19 @@ export interface Resource<Row extends RecordRow, New extends TObject = TObject> 
   view(row: Row): object
   /** Its JSON, by the schema of a record. */
   textOf(view: object): string
-  change(relational: Relational, request: ChangeRequest<Row>): Promise<Row>
+  create(
+    executor: SqlExecutor,
+    body: Static<New>,
+    by: Author,
+    ids: CreationIds,
+    headers: RecordHeaders,
+  ): Promise<Row>
+}
+
+/** Ids of what a request makes: the same however often it runs under one Idempotency-Key. */
+interface CreationIds {
+  creationKey?: string
+  newThreadId?: string
 }
 
 /** What the routes work with. */
@@ -75,18 +96,17 @@ export function registerResource<Row extends RecordRow, New extends TObject>(
   parts: ResourceParts,
   resource: Resource<Row, New>,
 ): void {
-  registerList(scope, parts, resource)
+  registerReads(scope, parts, resource)
   registerCreation(scope, parts, resource)
-  registerShow(scope, parts, resource)
   registerChange(scope, parts, resource)
 }
 
-function registerList<Row extends RecordRow, New extends TObject>(
+function registerReads<Row extends RecordRow, New extends TObject>(
   scope: FastifyInstance,
   parts: ResourceParts,
   resource: Resource<Row, New>,
 ): void {
-  const { path, tag, names, schemas } = resource
+  const { kind, path, tag, names, schemas, view } = resource
   scope.route({
     method: 'GET',
     url: path,
@@ -102,6 +122,24 @@ function registerList<Row extends RecordRow, New extends TObject>(
       const { limit, cursor, ...filters } = request.query as PageParameters & Record<string, string>
       const pageOf = readPage({ ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) })
       return answerPage(request, reply, parts, resource, { filters, ...pageOf })
+    },
+  })
+  scope.route({
+    method: 'GET',
+    url: `${path}/:id`,
+    config: { problems: ['forbidden', 'not_found'] },
+    schema: {
+      operationId: `get${names.one}`,
+      tags: [tag],
+      summary: `Show a ${kind.name}`,
+      description: 'The answer has its version as `ETag`.',
+      params: idParams,
+      response: { 200: schemas.record },
+    },
+    async handler(request, reply) {
+      const row = await readRecord<Row>(parts.relational, kind, idOf(kind, request))
+      reply.header('etag', etagOf(row.version))
+      return view(row)
     },
   })
 }
@@ -177,30 +215,25 @@ function registerCreation<Row extends RecordRow, New extends TObject>(
   })
 }
 
-function registerShow<Row extends RecordRow, New extends TObject>(
-  scope: FastifyInstance,
-  parts: ResourceParts,
-  resource: Resource<Row, New>,
-): void {
-  const { kind, path, tag, names, schemas, view } = resource
-  const { relational } = parts
-  scope.route({
-    method: 'GET',
-    url: `${path}/:id`,
-    config: { problems: ['forbidden', 'not_found'] },
-    schema: {
-      operationId: `get${names.one}`,
-      tags: [tag],
-      summary: `Show a ${kind.name}`,
-      description: 'The answer has its version as `ETag`.',
-      params: idParams,
-      response: { 200: schemas.record },
-    },
-    async handler(request, reply) {
-      const row = await readRecord<Row>(relational, kind, idOf(kind, request))
-      reply.header('etag', etagOf(row.version))
-      return view(row)
-    },
+interface Creation<Row, New extends TObject> {
+  body: Static<New>
+  by: Author
+  ids?: CreationIds
+  headers?: RecordHeaders
+  written?: Written<Row> | undefined
+}
+
+/** Wake the outbox-publisher afterwards. Throws what the resource's rules forbid; then nothing was made. */
+export function createRecord<Row extends RecordRow, New extends TObject>(
+  relational: Relational,
+  resource: Pick<Resource<Row, New>, 'create'>,
+  { body, by, ids = {}, headers = {}, written }: Creation<Row, New>,
+): Promise<Row> {
+  if (!written) return resource.create(relational, body, by, ids, headers)
+  return relational.transaction(async (tx) => {
+    const row = await resource.create(tx, body, by, ids, headers)
+    await written(tx, null, row)
+    return row
   })
 }
 
@@ -240,7 +273,7 @@ function registerChange<Row extends RecordRow, New extends TObject>(
       const id = idOf(kind, request)
       const named = { action: `${kind.name}.change`, target: targetOf(kind, id) }
       const row = await change(request, named, (notes) =>
-        resource.change(relational, {
+        changeRecord<Row>(relational, kind, {
           id,
           changes: request.body as Record<string, string>,
           by: authorOf(callerOf(request)),
@@ -261,9 +294,4 @@ export function idOf(kind: RecordKind, request: FastifyRequest): number {
   const number = /^[1-9]\d{0,15}$/.test(id) ? Number(id) : Number.NaN
   if (Number.isSafeInteger(number)) return number
   throw notThere(kind, id)
-}
-
-/** The schema of a list; its title is the plural of its items' title. */
-export function listOf(record: TSchema, title: string): TSchema {
-  return Type.Array(record, { title, description: 'The newest first.' })
 }

@@ -1,21 +1,21 @@
 /** All routes of the hub, and what they work with, opened and closed together. */
 
 import type { FastifyInstance } from 'fastify'
-import { describeError } from '#lib/errors.ts'
-import { type Closeable, createScope } from '#lib/resource.ts'
+import { type Closeable, openTogether } from '#lib/resource.ts'
 import { registerApiDescription } from '#runtime/http/app.ts'
 import { createOutboxBell } from '#runtime/notices.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
+import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { requireKeyOrToken } from '#services/access/callers/credentials.ts'
 import { access } from '#services/access/front-door.ts'
-import { type GatewayKeys, openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
+import { openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
 import { createCallerStreams } from '#services/access/limits/caller-streams.ts'
-import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
+import { openLimiter } from '#services/access/limits/limiter.ts'
 import { openProvider } from '#services/access/provider/provider.ts'
-import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
+import { openTokens } from '#services/access/tokens/tokens.ts'
 import { openFeed } from './events/feed.ts'
 import { registerGoals } from './goals.ts'
-import { type HubParts, registerNotes } from './notes.ts'
+import { registerNotes } from './notes.ts'
 
 const description =
   'Notes in threads, and goals. Agents send a gateway key or an ID token, people an ID token. A viewer reads; a member also ' +
@@ -62,20 +62,11 @@ type HubContext = ServiceContext<
   { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }
 >
 
-interface Hub extends HubParts, Closeable {
-  keys: GatewayKeys
-  tokens: Tokens
-  limiter: Limiter
-}
-
 /** Close it after the last answer. */
-async function openHub(context: HubContext): Promise<Hub> {
+function openHub(context: HubContext) {
   const { engines, publisher, codec, log } = context
   const { relational, eventLog } = engines
-  const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
-  )
-  try {
+  return openTogether(log, async (scope) => {
     const identity = scope.add('identity provider', await openProvider(context))
     const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
     const keys = scope.add('keys', await openGatewayKeys({ relational, eventLog, publisher, log }))
@@ -83,24 +74,20 @@ async function openHub(context: HubContext): Promise<Hub> {
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const bell = scope.add('bell of the outbox', createOutboxBell({ relational, log }))
     const feed = scope.add('feed', await openFeed({ eventLog, codec, publisher, log }))
+    const change: RunChange = async (_request, _change, work) => {
+      const row = await work()
+      bell.ring()
+      return row
+    }
     return {
       keys,
       tokens,
       limiter,
       relational,
-      eventLog,
       feed,
       streams: createCallerStreams({ tokens, log }),
-      async change(_request, _change, work) {
-        const row = await work()
-        bell.ring()
-        return row
-      },
+      change,
       log,
-      close: () => scope.close(),
     }
-  } catch (error) {
-    await scope.close()
-    throw error
-  }
+  })
 }

@@ -1,11 +1,10 @@
 /** Shapes that the routes of notes and goals share. */
 
-import { type TProperties, Type } from 'typebox'
+import { type TProperties, type TSchema, Type } from 'typebox'
 import { priorities } from '#services/records/store/kind.ts'
 
-export const closed = { additionalProperties: false } as const
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
-  Type.Object(properties, { ...closed, ...options })
+  Type.Object(properties, { additionalProperties: false, ...options })
 
 const withoutNul = { pattern: '^[^\\u0000]*$' }
 
@@ -52,7 +51,7 @@ export const changeHeaders = Type.Object({
   ),
 })
 
-/** ISO text of a record's milliseconds. */
-export function timeText(ms: number): string {
-  return new Date(ms).toISOString()
+/** The schema of a list; its title is the plural of its items' title. */
+export function listOf(record: TSchema, title: string): TSchema {
+  return Type.Array(record, { title, description: 'The newest first.' })
 }

@@ -1,10 +1,9 @@
 /** The goals of the fleet: made by agents, people and collective dispatches, and moved through their states. */
 
-import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
+import type { SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type ChangeRequest, changeRecord, changeWithin } from '../store/change.ts'
+import { changeWithin } from '../store/change.ts'
 import type { Author, Priority, RecordKind, RecordRow } from '../store/kind.ts'
-import { listRecords, type Page, type PageQuery, readRecord } from '../store/read.ts'
 import { makeRecord, type RecordHeaders } from '../store/write.ts'
 
 export const goalStatuses = ['pending', 'active', 'completed', 'failed', 'canceled'] as const
@@ -24,7 +23,13 @@ export const goalKind: RecordKind<GoalStatus> = {
     failed: [],
     canceled: [],
   },
+  refuse(goal, { status }, by) {
+    if (!(goal as Goal).of_dispatch || status === undefined || by === dispatch) return
+    throw new AppError('goal_of_dispatch', 'The status of this goal follows the runs of its dispatch.')
+  },
 }
+
+const dispatch: Author = { name: 'dispatch', uid: 'dispatch', isAdmin: true }
 
 export interface Goal extends RecordRow<GoalStatus> {
   title: string
@@ -66,33 +71,9 @@ export async function createGoal(
       creationKey,
     ],
     agent: by.name,
-    ...(headers ? { headers } : {}),
+    headers,
   }
   return makeRecord<Goal>(executor, insert, creationKey)
-}
-
-/** Throws AppError `not_found`. */
-export function readGoal(executor: SqlExecutor, id: number): Promise<Goal> {
-  return readRecord<Goal>(executor, goalKind, id)
-}
-
-/** The newest first. */
-export function listGoals(executor: SqlExecutor, query: PageQuery): Promise<Page<Goal>> {
-  return listRecords<Goal>(executor, goalKind, query)
-}
-
-/** As `changeRecord`; throws AppError `goal_of_dispatch` for the status of a goal that a dispatch moves. */
-export function changeGoal(
-  relational: Relational,
-  request: Omit<ChangeRequest<Goal>, 'check'>,
-): Promise<Goal> {
-  return changeRecord<Goal>(relational, goalKind, {
-    ...request,
-    check(goal) {
-      if (!goal.of_dispatch || request.changes.status === undefined) return
-      throw new AppError('goal_of_dispatch', 'The status of this goal follows the runs of its dispatch.')
-    },
-  })
 }
 
 /** For the dispatch that the goal belongs to, in its transaction. Throws AppError `not_found` or `invalid_transition`. */
@@ -102,6 +83,5 @@ export function moveDispatchGoal(
   status: GoalStatus,
   headers?: RecordHeaders,
 ): Promise<Goal> {
-  const by: Author = { name: 'dispatch', uid: 'dispatch', isAdmin: true }
-  return changeWithin<Goal>(tx, goalKind, { id, changes: { status }, by, ...(headers ? { headers } : {}) })
+  return changeWithin<Goal>(tx, goalKind, { id, changes: { status }, by: dispatch, headers })
 }

@@ -1,11 +1,9 @@
 /** The notes of the fleet: made by agents and people, in threads, and changed by their authors. */
 
 import { randomUUID } from 'node:crypto'
-import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type ChangeRequest, changeRecord } from '#services/records/store/change.ts'
 import type { Author, Priority, RecordKind, RecordRow } from '#services/records/store/kind.ts'
-import { listRecords, type Page, type PageQuery, readRecord } from '#services/records/store/read.ts'
 import { makeRecord, type RecordHeaders } from '#services/records/store/write.ts'
 
 export const noteStatuses = ['active', 'resolved', 'archived'] as const
@@ -36,6 +34,7 @@ export interface NewNote {
   subject: string
   body: string
   priority?: Priority
+  /** A UUID. */
   thread_id?: string
   parent_id?: number
   /** The same in every run of one request: the note that it made before is given again. */
@@ -63,24 +62,9 @@ export async function createNote(
       values ($1, $2, $3, $4, $5, 'active', $6, $7, $8) on conflict (creation_key) do nothing`,
     params: [threadId, parent_id, subject, body, priority, by.name, by.uid, creationKey],
     agent: by.name,
-    ...(headers ? { headers } : {}),
+    headers,
   }
   return makeRecord<Note>(executor, insert, creationKey)
-}
-
-/** Throws AppError `not_found`. */
-export function readNote(executor: SqlExecutor, id: number): Promise<Note> {
-  return readRecord<Note>(executor, noteKind, id)
-}
-
-/** The newest first. */
-export function listNotes(executor: SqlExecutor, query: PageQuery): Promise<Page<Note>> {
-  return listRecords<Note>(executor, noteKind, query)
-}
-
-/** As `changeRecord`. */
-export function changeNote(relational: Relational, request: ChangeRequest<Note>): Promise<Note> {
-  return changeRecord<Note>(relational, noteKind, request)
 }
 
 /** Id → version; notes that are not there are absent. */
@@ -92,17 +76,11 @@ export async function readVersions(executor: SqlExecutor, ids: number[]): Promis
   return new Map(rows.map(({ id, version }) => [id, version]))
 }
 
-interface Joining {
-  /** A UUID. */
-  thread_id?: string
-  parent_id?: number
-}
-
 /**
  * The thread that the note is to join; null for a note that starts one. Notes are never deleted, so a found thread stays
  * true. Throws AppError `unknown_parent`, `unknown_thread` or `thread_mismatch`.
  */
-async function threadOf(executor: SqlExecutor, { thread_id, parent_id }: Joining): Promise<string | null> {
+async function threadOf(executor: SqlExecutor, { thread_id, parent_id }: NewNote): Promise<string | null> {
   const wanted = thread_id?.toLowerCase() ?? null
   if (parent_id !== undefined) {
     const parent = await find(executor, 'id = $1', parent_id)

@@ -2,12 +2,9 @@
 
 import type { Relational, SqlTransaction, SqlValue } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type Author, columnsOf, type RecordKind, type RecordRow } from './kind.ts'
-import { notThere } from './read.ts'
+import type { Author, Changes, RecordKind, RecordRow } from './kind.ts'
+import { readRecord } from './read.ts'
 import { type RecordHeaders, writeRecords } from './write.ts'
-
-/** Column → new value; undefined leaves it. */
-export type Changes = Readonly<Record<string, SqlValue | undefined>>
 
 export interface ChangeRequest<Row> {
   id: number
@@ -15,9 +12,7 @@ export interface ChangeRequest<Row> {
   by: Author
   /** Whether the request's If-Match names this version. */
   isVersion?(version: number): boolean
-  /** Throws what else forbids the change of this row. */
-  check?(row: Row): void
-  headers?: RecordHeaders
+  headers?: RecordHeaders | undefined
   /** Runs in the transaction of the change, with the row before and after it. */
   written?(tx: SqlTransaction, before: Row, after: Row): Promise<void>
 }
@@ -40,7 +35,7 @@ export async function changeWithin<Row extends RecordRow>(
   kind: RecordKind,
   request: ChangeRequest<Row>,
 ): Promise<Row> {
-  const row = await lock<Row>(tx, kind, request.id)
+  const row = await readRecord<Row>(tx, kind, request.id, 'for no key update')
   refuse(kind, row, request)
   const changed = changedColumns(row, request.changes)
   if (changed.length === 0) return row
@@ -51,21 +46,11 @@ export async function changeWithin<Row extends RecordRow>(
       updated_at = greatest(clock_timestamp(), updated_at) where id = $1`,
     params: [request.id, ...changed.map(([, value]) => value)],
     agent: request.by.name,
-    ...(request.headers ? { headers: request.headers } : {}),
+    headers: request.headers,
   })
   const after = rows[0]!
   await request.written?.(tx, row, after)
   return after
-}
-
-async function lock<Row>(tx: SqlTransaction, kind: RecordKind, id: number): Promise<Row> {
-  const { rows } = await tx.query<Row>(
-    `select ${columnsOf(kind)} from ${kind.table} where id = $1 for no key update`,
-    [id],
-  )
-  const row = rows[0]
-  if (!row) throw notThere(kind, id)
-  return row
 }
 
 function refuse<Row extends RecordRow>(kind: RecordKind, row: Row, request: ChangeRequest<Row>): void {
@@ -76,7 +61,7 @@ function refuse<Row extends RecordRow>(kind: RecordKind, row: Row, request: Chan
   if (isVersion && !isVersion(row.version)) {
     throw new AppError('precondition_failed', `The ${kind.name} has version ${row.version} by now.`)
   }
-  request.check?.(row)
+  kind.refuse?.(row, changes, by)
   if (changes.status !== undefined) refuseTransition(kind, row.status, String(changes.status))
 }
 

@@ -1,6 +1,6 @@
 /** What notes and goals have in common: they are rows with an author, a status and a version, listed, read and changed alike. */
 
-import type { SqlTransaction } from '#engines/relational/port.ts'
+import type { SqlTransaction, SqlValue } from '#engines/relational/port.ts'
 import type { ChangeNotes } from '#services/access/admin-audit/admin-audit.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
 
@@ -20,7 +20,12 @@ export interface RecordKind<S extends string = string> {
   threaded: boolean
   /** Status → those that may follow it. */
   transitions: Readonly<Record<S, readonly S[]>>
+  /** Throws what else forbids these changes of the row. */
+  refuse?(row: RecordRow, changes: Changes, by: Author): void
 }
+
+/** Column → new value; undefined leaves it. */
+export type Changes = Readonly<Record<string, SqlValue | undefined>>
 
 /** What every row has, whatever its kind. */
 export interface RecordRow<S extends string = string> {

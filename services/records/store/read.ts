@@ -8,11 +8,9 @@ import { columnsOf, type RecordKind } from './kind.ts'
 /** A page of more rows may be long to read. */
 const usualLimit = 100
 
-/** Column → the value that rows must have; undefined matches all. */
-export type Filters = Readonly<Record<string, SqlValue | undefined>>
-
 export interface PageQuery {
-  filters: Filters
+  /** Column → the value that rows must have; undefined matches all. */
+  filters: Readonly<Record<string, SqlValue | undefined>>
   limit: number
   /** Only rows made before this id. */
   before?: number
@@ -20,17 +18,23 @@ export interface PageQuery {
   oldestFirst?: boolean
 }
 
-export interface Page<Row> {
+interface Page<Row> {
   rows: Row[]
   /** `before` of the next page; undefined at the end. */
   next?: number
 }
 
-/** Throws AppError `not_found`. */
-export async function readRecord<Row>(executor: SqlExecutor, kind: RecordKind, id: number): Promise<Row> {
-  const { rows } = await executor.query<Row>(`select ${columnsOf(kind)} from ${kind.table} where id = $1`, [
-    id,
-  ])
+/** `lock` is SQL. Throws AppError `not_found`. */
+export async function readRecord<Row>(
+  executor: SqlExecutor,
+  kind: RecordKind,
+  id: number,
+  lock = '',
+): Promise<Row> {
+  const { rows } = await executor.query<Row>(
+    `select ${columnsOf(kind)} from ${kind.table} where id = $1 ${lock}`,
+    [id],
+  )
   const row = rows[0]
   if (!row) throw notThere(kind, id)
   return row

@@ -3,8 +3,9 @@
  * outbox row's id is drawn, so the order of ids is the order of commits for each note and goal.
  */
 
-import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
+import type { Relational, SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { newEventId } from '#lib/ids.ts'
+import { noticeOn } from '#runtime/notices.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { hubRecords } from '#topics/catalog.ts'
 import { columnsOf, type RecordKind } from './kind.ts'
@@ -12,14 +13,14 @@ import { columnsOf, type RecordKind } from './kind.ts'
 /** Request id and traceparent, where a request made the change. */
 export type RecordHeaders = Record<string, string>
 
-export interface Statement {
+interface Statement {
   kind: RecordKind
   /** An insert or update of the kind's table, without `returning`. */
   statement: string
   params: SqlValue[]
   /** Who did it. */
   agent: string
-  headers?: RecordHeaders
+  headers?: RecordHeaders | undefined
 }
 
 /** The rows that the statement changed. Whoever calls it wakes the outbox-publisher after the commit. */
@@ -52,8 +53,40 @@ export async function makeRecord<Row>(
   return rows[0]!
 }
 
+const pageRows = 200
+
+/**
+ * Publishes all notes or goals once more, as they are now, for readers that have to begin again. Each row is locked before its outbox row is written, so no older state of it comes behind a newer one. Resolves with the
+ * number of rows; `written` hears how far it is.
+ */
+export async function rewriteRecords(
+  relational: Relational,
+  kind: RecordKind,
+  { signal, written }: { signal: AbortSignal; written(rows: number): void },
+): Promise<number> {
+  let total = 0
+  let after = 0
+  while (!signal.aborted) {
+    const page = await relational.transaction((tx) =>
+      tx.query<{ last: number | null; rows: number }>(
+        `with locked as materialized (
+           select * from ${kind.table} where id > $1 order by id limit ${pageRows} for no key update),
+         sent as (${outboxInsert(kind, { from: 'locked order by id', eventId: 'gen_random_uuid()::text', headers: "'{}'" })})
+         select max(id) as last, count(*) as rows, ${noticeOn('flotilla_outbox')} from locked`,
+        [after],
+      ),
+    )
+    const { last, rows } = page.rows[0]!
+    if (last === null) break
+    after = last
+    total += rows
+    written(total)
+  }
+  return total
+}
+
 /** An insert that writes the newest state of the rows of `from` into the outbox; `eventId` and `headers` are SQL. */
-export function outboxInsert(
+function outboxInsert(
   kind: RecordKind,
   { from, eventId, headers }: { from: string; eventId: string; headers: string },
 ): string {

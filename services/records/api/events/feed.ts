@@ -8,14 +8,13 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
-import type { Closeable } from '#lib/resource.ts'
 import {
-  type Following,
   type FollowParts,
   type FollowRecords,
   followRecords,
   followTopic,
 } from '#runtime/follow/follow-topic.ts'
+import type { EventStream, Json } from '#runtime/http/event-stream.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import type { Codec, Message, Position } from '#runtime/publish/messages.ts'
 import type { HubRecord } from '#schemas/types.ts'
@@ -25,7 +24,7 @@ import { hubRecords } from '#topics/catalog.ts'
 const versionsMax = 10_000
 
 /** Where a stream goes on. */
-export interface StreamPosition {
+interface StreamPosition {
   /** Epoch of the topic: offsets of another epoch mean something else. */
   epoch: number
   /** The next offset of each partition, in the order of their numbers. */
@@ -39,25 +38,10 @@ export interface FeedRecord {
   record: HubRecord | null
 }
 
-export interface Feed extends Closeable {
-  /** Resolves once the topic is followed. Rejects with AppError `log_unavailable` while the log is away. */
-  ready(): Promise<void>
-  /** How far the streams have come. */
-  position(): StreamPosition
-  /** Calls `listener` with each record from `position` on until the result is called. */
-  subscribe(listener: (record: FeedRecord) => void): () => void
-  /** As subscribers get it. Rejects when the registry is away. */
-  decode(record: StoredRecord): Promise<FeedRecord>
-  /** Physical name of the topic. */
-  topic: string
-  /** The records of the topic once more, from elsewhere. */
-  follow(options: FollowRecords): Promise<Following>
-}
+export type Feed = Awaited<ReturnType<typeof openFeed>>
 
-export type FeedParts = FollowParts & { codec: Codec }
-
-export async function openFeed(parts: FeedParts): Promise<Feed> {
-  const { codec, publisher } = parts
+export async function openFeed(parts: FollowParts & { codec: Codec }) {
+  const { codec, eventLog, publisher } = parts
   const { physicalName, epoch, partitions } = publisher.locationOf(hubRecords)
   const next = Array.from({ length: partitions }, () => 0)
   const listeners = new Set<(record: FeedRecord) => void>()
@@ -108,15 +92,21 @@ export async function openFeed(parts: FeedParts): Promise<Feed> {
   // Each stream asks for it.
   ready.catch(() => undefined)
   return {
-    topic: physicalName,
-    follow: (options) => followRecords(parts, hubRecords, options),
-    decode,
+    /** Resolves once the topic is followed. Rejects with AppError `log_unavailable` while the log is away. */
     ready: () => withTimeout(ready, deadlines.request.awayMs, logIsAway),
-    position: () => ({ epoch, next: [...next] }),
-    subscribe(listener) {
+    /** How far the streams have come. */
+    position: (): StreamPosition => ({ epoch, next: [...next] }),
+    /** Calls `listener` with each record from `position` on until the result is called. */
+    subscribe(listener: (record: FeedRecord) => void): () => void {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
+    /** As subscribers get it. Rejects when the registry is away. */
+    decode,
+    /** What the log holds of the topic. */
+    ranges: () => eventLog.offsets(physicalName),
+    /** The records of the topic once more, from elsewhere. */
+    follow: (options: FollowRecords) => followRecords(parts, hubRecords, options),
     close: following.close,
   }
 }
@@ -140,4 +130,124 @@ export function readEventId(id: string): StreamPosition {
   const whole = numbers.every((number) => Number.isSafeInteger(number) && number >= 0)
   if (whole && eventIdOf({ epoch, next }) === id) return { epoch, next }
   throw validationFailed([{ path: 'Last-Event-ID', message: 'must be the id of an event of this stream' }])
+}
+
+/** Records that wait while the stream reads what it missed. */
+const waitingMax = 100
+const fetchBytesMax = 32 * 1024
+
+interface StreamParts {
+  feed: Feed
+  stream: EventStream
+  kind: HubRecord['kind']
+  /** Made once for all streams. */
+  text(record: HubRecord): Json
+  /** Position of the last event that the reader had. */
+  resumed: StreamPosition | null
+  signal: AbortSignal
+}
+
+/**
+ * One open stream of changes: missed events first, then new ones, and `reset` where events may be missing. Resolves when the
+ * signal aborts. Rejects when the log does not let it read what it missed.
+ */
+export async function streamChanges(parts: StreamParts): Promise<void> {
+  const { feed, stream, signal, resumed } = parts
+  const position = feed.position()
+  const next = [...position.next]
+  const id = () => eventIdOf({ epoch: position.epoch, next })
+  const waiting: FeedRecord[] = []
+  let replaying = false
+  let behind = false
+
+  function show({ partition, offset, record }: FeedRecord): void {
+    next[partition] = Math.max(next[partition]!, offset + 1)
+    if (record?.kind === parts.kind) stream.send({ id: id(), data: parts.text(record) })
+    else stream.mark(id())
+  }
+
+  /** A reader that does not keep up lists again: nobody keeps for it what it did not take. */
+  function fallBehind(): void {
+    if (behind) return
+    behind = true
+    void stream.room().then(() => {
+      if (signal.aborted) return
+      behind = false
+      next.splice(0, next.length, ...feed.position().next)
+      stream.send({ event: 'reset', id: id(), data: {} })
+    })
+  }
+
+  function pass(record: FeedRecord): void {
+    if (behind) return
+    if (replaying && waiting.length < waitingMax) waiting.push(record)
+    else if (replaying || !stream.hasRoom()) fallBehind()
+    else show(record)
+  }
+
+  const leave = feed.subscribe(pass)
+  try {
+    const from = resumed === null ? 'now' : await startOf(parts, resumed, position)
+    if (from === 'now') stream.send({ event: 'ready', id: id(), data: {} })
+    else if (from === 'reset') stream.send({ event: 'reset', id: id(), data: {} })
+    else if (from.some((offset, partition) => offset < position.next[partition]!)) {
+      replaying = true
+      next.splice(0, next.length, ...from)
+      await replay(parts, from, position, show)
+      replaying = false
+      for (const record of waiting.splice(0)) pass(record)
+    } else stream.mark(id())
+    await aborted(signal)
+  } finally {
+    leave()
+  }
+}
+
+/** Where the stream goes on behind what its reader had; `reset` when that is not in the log any more. */
+async function startOf(
+  { feed }: StreamParts,
+  resumed: StreamPosition,
+  present: StreamPosition,
+): Promise<number[] | 'reset'> {
+  const known = resumed.epoch === present.epoch && resumed.next.length === present.next.length
+  if (!known) return 'reset'
+  // A reader may have had, at another instance, what this one has not read yet.
+  const ranges = await feed.ranges()
+  const inLog = ranges.every(
+    ({ partition, start, end }) => resumed.next[partition]! >= start && resumed.next[partition]! <= end,
+  )
+  return inLog ? [...resumed.next] : 'reset'
+}
+
+async function replay(
+  { feed, stream, signal }: StreamParts,
+  from: readonly number[],
+  to: StreamPosition,
+  show: (record: FeedRecord) => void,
+): Promise<void> {
+  const ended = Promise.withResolvers<void>()
+  const following = await feed.follow({
+    from: ({ partition }) => from[partition] ?? 0,
+    fetchBytesMax,
+    frugal: true,
+    async onRecord(record) {
+      await stream.room()
+      // The feed brings later events.
+      if (signal.aborted || record.offset >= to.next[record.partition]!) return
+      show(await feed.decode(record))
+    },
+    onEnd: ended.reject,
+  })
+  try {
+    await Promise.race([following.ready, ended.promise, aborted(signal)])
+  } finally {
+    await following.close()
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 }

@@ -2,17 +2,15 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import type { Log } from '#engines/event-log/port.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { Json } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import type { CallerStreams } from '#services/access/limits/caller-streams.ts'
+import type { RecordRow } from '#services/records/store/kind.ts'
 import type { Resource } from '../resource.ts'
-import { type Feed, readEventId } from './feed.ts'
-import { streamChanges } from './stream.ts'
+import { type Feed, readEventId, streamChanges } from './feed.ts'
 
 export interface EventParts {
-  eventLog: Log
   feed: Feed
   streams: CallerStreams
 }
@@ -32,17 +30,21 @@ said, because the log does not hold it or the caller read too slowly: list again
 Each id is opaque. Sent as \`Last-Event-ID\` it continues the stream behind that event, at any instance. To miss nothing, open
 the stream first, then list.`
 
-/** `view` makes of a record what a list shows of its row. */
-export function registerEvents(
+export function registerEvents<Row extends RecordRow>(
   scope: FastifyInstance,
-  { eventLog, feed, streams }: EventParts,
-  { kind, path, tag, names }: Pick<Resource<never>, 'kind' | 'path' | 'tag' | 'names'>,
-  view: (record: HubRecord) => object,
+  { feed, streams }: EventParts,
+  { kind, path, tag, names, view }: Pick<Resource<Row>, 'kind' | 'path' | 'tag' | 'names' | 'view'>,
 ): void {
   const title = `${names.one}Events`
   const texts = new WeakMap<HubRecord, Json>()
+  /** As a list shows its row. */
+  function viewOf(record: HubRecord): object {
+    const times = { created_at: new Date(record.created_at), updated_at: new Date(record.updated_at) }
+    const own = { [kind.title]: record.title, [kind.text]: record.text }
+    return view({ ...record, ...own, ...times } as unknown as Row)
+  }
   function text(record: HubRecord): Json {
-    const made = texts.get(record) ?? new Json(JSON.stringify(view(record)))
+    const made = texts.get(record) ?? new Json(JSON.stringify(viewOf(record)))
     texts.set(record, made)
     return made
   }
@@ -72,7 +74,7 @@ export function registerEvents(
       const resumed = lastEventId === undefined ? null : readEventId(lastEventId)
       await feed.ready()
       return streams.answer(request, reply, (stream, signal) =>
-        streamChanges({ eventLog, feed, stream, kind: kind.name, text, resumed, signal }),
+        streamChanges({ feed, stream, kind: kind.name, text, resumed, signal }),
       )
     },
   })

@@ -3,18 +3,17 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
 import {
-  changeGoal,
   createGoal,
+  type Goal,
   type GoalStatus,
   goalKind,
   goalStatuses,
-  listGoals,
   moveDispatchGoal,
-  readGoal,
 } from '#services/records/goals/goals.ts'
+import { type ChangeRequest, changeRecord } from '#services/records/store/change.ts'
 import type { Author } from '#services/records/store/kind.ts'
-import { countByStatus } from '#services/records/store/read.ts'
-import { rewriteRecords } from '#services/records/store/rewrite.ts'
+import { countByStatus, listRecords, readRecord } from '#services/records/store/read.ts'
+import { rewriteRecords } from '#services/records/store/write.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 
 let relational: Relational
@@ -29,6 +28,9 @@ const other: Author = { name: 'pulse', uid: 'uid-pulse', isAdmin: false }
 const admin: Author = { name: 'axon', uid: 'uid-axon', isAdmin: true }
 /** An agent of the same name, made after the author was deleted. */
 const namesake: Author = { name: 'whale', uid: 'uid-whale-2', isAdmin: false }
+
+const readGoal = (id: number) => readRecord<Goal>(relational, goalKind, id)
+const changeGoal = (request: ChangeRequest<Goal>) => changeRecord<Goal>(relational, goalKind, request)
 
 async function sent() {
   const { rows } = await relational.query<{
@@ -55,7 +57,7 @@ test('a goal has its defaults, and its row and record are the same', async () =>
     version: 1,
     of_dispatch: false,
   })
-  expect(await readGoal(relational, goal.id)).toEqual(goal)
+  expect(await readGoal(goal.id)).toEqual(goal)
   expect(await sent()).toEqual([
     {
       key: `goal/${goal.id}`,
@@ -108,8 +110,8 @@ describe.each([
       : from === to || allowed.has(`${from}>${to}`)
         ? 'done'
         : 'invalid_transition'
-    expect(await codeOf(changeGoal(relational, { id, changes: { status: to }, by }))).toBe(expected)
-    const after = await readGoal(relational, id)
+    expect(await codeOf(changeGoal({ id, changes: { status: to }, by }))).toBe(expected)
+    const after = await readGoal(id)
     const moved = expected === 'done' && from !== to
     expect([after.status, after.version]).toEqual([moved ? to : from, moved ? 2 : 1])
     expect(await sent()).toHaveLength(moved ? 2 : 1)
@@ -119,16 +121,15 @@ describe.each([
 test('an update without a change keeps the version, and a missing goal is not found', async () => {
   const goal = await createGoal(relational, { title: 't', priority: 'high' }, author)
   const changes = { title: 't', priority: 'high', status: 'pending', description: undefined }
-  expect(await changeGoal(relational, { id: goal.id, changes, by: author })).toEqual(goal)
-  expect(await codeOf(changeGoal(relational, { id: goal.id + 1, changes: {}, by: admin }))).toBe('not_found')
-  expect(await codeOf(readGoal(relational, goal.id + 1))).toBe('not_found')
+  expect(await changeGoal({ id: goal.id, changes, by: author })).toEqual(goal)
+  expect(await codeOf(changeGoal({ id: goal.id + 1, changes: {}, by: admin }))).toBe('not_found')
+  expect(await codeOf(readGoal(goal.id + 1))).toBe('not_found')
 })
 
 test('of two changes of one version at once, the second is refused', async () => {
   const { id } = await createGoal(relational, { title: 't' }, author)
   const isVersion = (version: number) => version === 1
-  const change = (title: string) =>
-    codeOf(changeGoal(relational, { id, changes: { title }, by: author, isVersion }))
+  const change = (title: string) => codeOf(changeGoal({ id, changes: { title }, by: author, isVersion }))
   expect((await Promise.all([change('a'), change('b')])).sort()).toEqual(['done', 'precondition_failed'])
   expect((await sent()).map(({ value }) => value.version)).toEqual([1, 2])
 })
@@ -136,9 +137,9 @@ test('of two changes of one version at once, the second is refused', async () =>
 test('the goal of a dispatch begins active and is moved by the dispatch alone', async () => {
   const { id, status } = await createGoal(relational, { title: 't', ofDispatch: true }, author)
   expect(status).toBe('active')
-  const refused = changeGoal(relational, { id, changes: { status: 'canceled' }, by: admin })
+  const refused = changeGoal({ id, changes: { status: 'canceled' }, by: admin })
   expect(await codeOf(refused)).toBe('goal_of_dispatch')
-  expect((await changeGoal(relational, { id, changes: { title: 'u' }, by: author })).title).toBe('u')
+  expect((await changeGoal({ id, changes: { title: 'u' }, by: author })).title).toBe('u')
   const moved = await relational.transaction((tx) => moveDispatchGoal(tx, id, 'completed'))
   expect([moved.status, moved.version]).toEqual(['completed', 3])
 })
@@ -146,11 +147,15 @@ test('the goal of a dispatch begins active and is moved by the dispatch alone', 
 test('a page goes on behind its last goal, whatever comes and goes meanwhile', async () => {
   const ids: number[] = []
   for (let n = 0; n < 7; n++) ids.push((await createGoal(relational, { title: `${n}` }, author)).id)
-  const first = await listGoals(relational, { filters: {}, limit: 3 })
+  const first = await listRecords<Goal>(relational, goalKind, { filters: {}, limit: 3 })
   expect(first.rows.map(({ id }) => id)).toEqual(ids.slice(-3).reverse())
   await createGoal(relational, { title: 'new' }, author)
   await relational.query('delete from platform.goals where id = any($1::bigint[])', [[ids[4]!, ids[2]!]])
-  const second = await listGoals(relational, { filters: {}, limit: 10, before: first.next! })
+  const second = await listRecords<Goal>(relational, goalKind, {
+    filters: {},
+    limit: 10,
+    before: first.next!,
+  })
   expect(second.rows.map(({ id }) => id)).toEqual([ids[3], ids[1], ids[0]])
   expect(second.next).toBeUndefined()
   expect(await countByStatus(relational, goalKind)).toEqual({ pending: 6 })

@@ -4,15 +4,16 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
 import {
-  changeNote,
   createNote,
-  listNotes,
   type NewNote,
+  type Note,
   type NoteStatus,
+  noteKind,
   noteStatuses,
-  readNote,
 } from '#services/records/notes/notes.ts'
+import { type ChangeRequest, changeRecord } from '#services/records/store/change.ts'
 import type { Author } from '#services/records/store/kind.ts'
+import { listRecords, readRecord } from '#services/records/store/read.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 
 let relational: Relational
@@ -29,6 +30,8 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 const create = (note: Partial<NewNote> = {}) =>
   createNote(relational, { subject: 's', body: 'b', ...note }, author)
+const readNote = (id: number) => readRecord<Note>(relational, noteKind, id)
+const changeNote = (request: ChangeRequest<Note>) => changeRecord<Note>(relational, noteKind, request)
 const codeOf = (work: Promise<unknown>) =>
   work.then(
     () => 'done',
@@ -68,7 +71,10 @@ describe('threads', () => {
     expect(await codeOf(create({ parent_id: two.id + 1_000, thread_id: one.thread_id }))).toBe(
       'unknown_parent',
     )
-    const { rows } = await listNotes(relational, { filters: { thread_id: one.thread_id }, limit: 10 })
+    const { rows } = await listRecords<Note>(relational, noteKind, {
+      filters: { thread_id: one.thread_id },
+      limit: 10,
+    })
     expect(rows.map(({ id }) => id)).toEqual([both.id, one.id])
   })
 })
@@ -102,9 +108,9 @@ describe.each([
       : from === to || allowed.has(`${from}>${to}`)
         ? 'done'
         : 'invalid_transition'
-    expect(await codeOf(changeNote(relational, { id, changes: { status: to }, by }))).toBe(expected)
+    expect(await codeOf(changeNote({ id, changes: { status: to }, by }))).toBe(expected)
     const moved = expected === 'done' && from !== to
-    expect(await readNote(relational, id)).toMatchObject({
+    expect(await readNote(id)).toMatchObject({
       status: moved ? to : from,
       version: moved ? 2 : 1,
     })
@@ -114,10 +120,8 @@ describe.each([
 test('changes at once are done one after the other, each with a version and a record of its own', async () => {
   const { id } = await create()
   const subjects = Array.from({ length: 12 }, (_, n) => `subject ${n}`)
-  await Promise.all(
-    subjects.map((subject) => changeNote(relational, { id, changes: { subject }, by: author })),
-  )
-  const note = await readNote(relational, id)
+  await Promise.all(subjects.map((subject) => changeNote({ id, changes: { subject }, by: author })))
+  const note = await readNote(id)
   expect(note.version).toBe(13)
   const { rows } = await relational.query<{ value: { version: number; title: string } }>(
     'select value from platform.outbox where key = $1 order by id',

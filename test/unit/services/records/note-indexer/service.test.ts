@@ -5,7 +5,7 @@ import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { HubRecord } from '#schemas/types.ts'
-import { createHandler, embeddedLengthMax } from '#services/records/note-indexer/handler.ts'
+import { createHandler, embeddedLengthMax } from '#services/records/note-indexer/service.ts'
 
 const signal = new AbortController().signal
 

@@ -3,8 +3,13 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { type EventStream, Json, type StreamEvent } from '#runtime/http/event-stream.ts'
 import type { HubRecord } from '#schemas/types.ts'
-import { eventIdOf, type Feed, type FeedRecord, readEventId } from '#services/records/api/events/feed.ts'
-import { streamChanges } from '#services/records/api/events/stream.ts'
+import {
+  eventIdOf,
+  type Feed,
+  type FeedRecord,
+  readEventId,
+  streamChanges,
+} from '#services/records/api/events/feed.ts'
 
 function openWorld() {
   const sent: StreamEvent[] = []
@@ -16,7 +21,6 @@ function openWorld() {
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
   const feed: Feed = {
-    topic: 'hub.records',
     ready: async () => {},
     position: () => ({ epoch: 1, next: [...next] }),
     subscribe(listener) {
@@ -26,6 +30,7 @@ function openWorld() {
     decode: async () => {
       throw new Error('nothing is read back here')
     },
+    ranges: async () => [],
     follow: () => Promise.reject(new Error('nothing was missed')),
     close: async () => {},
   }
@@ -54,7 +59,6 @@ function openWorld() {
     },
     run: () =>
       streamChanges({
-        eventLog: {} as never,
         feed,
         stream,
         kind: 'note',
