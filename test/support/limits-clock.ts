@@ -79,8 +79,8 @@ export type Outcome =
 /** Begins one operation; resolves when it is decided. */
 export async function tryBegin(limiter: Limiter, caller: LimitedCaller = agentCaller): Promise<Outcome> {
   try {
-    const operation = await limiter.begin(caller)
-    return { ok: true, at: Date.now(), end: operation.end }
+    const end = await limiter.begin(caller)
+    return { ok: true, at: Date.now(), end }
   } catch (error) {
     const { code, retryAfter } = error as { code: string; retryAfter: number }
     return { ok: false, at: Date.now(), code, retryAfter }

@@ -11,13 +11,8 @@ import {
   type Limit,
   leaseLifeMs,
   rateWindowMs,
-  sameLimits,
   slotUseMs,
 } from './lease-rule.ts'
-
-interface Running {
-  begunAt: number
-}
 
 export type AgentLease = ReturnType<typeof createAgentLease>
 
@@ -32,7 +27,7 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
   const day = { name: null as string | null, leased: 0, used: 0, until: 0, reported: 0, others: 0 }
   /** When operations began that the shared row does not know yet. */
   let began: number[] = []
-  const running = new Set<Running>()
+  const running = new Set<{ begunAt: number }>()
   let lastUsedAt = 0
   /** An ask failed: what the shared row says of this instance is not known. */
   let unknown = false
@@ -56,15 +51,15 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
   return {
     /** Limits as they are now. True on a change: nothing that was held under the old ones is used any more. */
     setLimits(next: AgentLimits): boolean {
-      if (sameLimits(limits, next)) return false
+      if (limits.day === next.day && limits.rate === next.rate && limits.slots === next.slots) return false
       limits = next
       giveUp()
       return true
     },
     lacks,
     mayBegin: (nowMs: number) => !lacks('second', nowMs) && !lacks('concurrent', nowMs),
-    /** Counts an operation that begins; only where it may. */
-    begin(nowMs: number): Running {
+    /** Counts an operation that begins; only where it may. The result ends it and frees its slot; only its first call counts. */
+    begin(nowMs: number): () => void {
       lastUsedAt = nowMs
       if (counts()) operations.held -= 1
       if (limits.rate !== null) began.push(nowMs)
@@ -72,11 +67,7 @@ export function createAgentLease(key: string, instance: string, given: AgentLimi
       const operation = { begunAt: nowMs }
       running.add(operation)
       slots.most = Math.max(slots.most, running.size)
-      return operation
-    },
-    /** Frees its slot. */
-    end(operation: Running): void {
-      running.delete(operation)
+      return () => void running.delete(operation)
     },
     /** True when more should be leased before it is lacking. */
     isLow: (nowMs: number) => isLow() || (limits.slots !== null && slots.until <= nowMs),

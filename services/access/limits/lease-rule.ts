@@ -9,8 +9,6 @@
  */
 
 import { windowWaitMs } from '#lib/sliding-window.ts'
-import type { Tier } from '#services/access/agents/agents.ts'
-import type { Caller } from '#services/access/callers/caller.ts'
 
 /** What an agent may do. null is unlimited. */
 export interface AgentLimits {
@@ -20,33 +18,6 @@ export interface AgentLimits {
   rate: number | null
   /** Operations at once. */
   slots: number | null
-}
-
-/** What an agent's limits are made of. */
-export type LimitFigure = 'tier' | 'quota' | 'burst' | 'concurrent'
-
-const tierLimits: Record<Tier, AgentLimits> = {
-  agent: { day: 10_000, rate: 50, slots: 5 },
-  'research-agent': { day: 50_000, rate: 200, slots: 20 },
-  'infra-architect': { day: null, rate: null, slots: null },
-}
-
-/** An agent's own figures win over its tier's. `daily` false: where the day's quota does not count. */
-export function limitsOf(caller: Pick<Caller, LimitFigure>, daily = true): AgentLimits {
-  const { day, rate, slots } = tierLimits[caller.tier]
-  return {
-    day: daily ? (caller.quota ?? day) : null,
-    rate: caller.burst ?? rate,
-    slots: caller.concurrent ?? slots,
-  }
-}
-
-export function isUnlimited({ day, rate, slots }: AgentLimits): boolean {
-  return day === null && rate === null && slots === null
-}
-
-export function sameLimits(a: AgentLimits, b: AgentLimits): boolean {
-  return a.day === b.day && a.rate === b.rate && a.slots === b.slots
 }
 
 /** The limits by the names of their policies. */

@@ -1,13 +1,15 @@
 /**
  * The agents whose limits this gateway has leased: asks the shared rows for them, one ask of an agent at a time, and looks
- * at them some times a second: idle leases are returned, leases in use are renewed in time.
+ * at them some times a second: idle leases are returned, leases in use are renewed in time. A request whose agent's lease is
+ * used up asks, waits a little for what another gateway holds unused, and is refused otherwise.
  */
 
-import { withTimeout } from '#lib/backoff.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, type ErrorCode } from '#lib/errors.ts'
 import { type AgentLease, createAgentLease } from './agent-lease.ts'
-import type { AgentLimits, Limit, MetLimit } from './lease-rule.ts'
+import { type AgentLimits, type Limit, leaseLifeMs, type MetLimit } from './lease-rule.ts'
 import { limitsAway, type SharedLimits } from './limit-rows.ts'
 
 const askTimeoutMs = deadlines.request.limitsMs
@@ -16,15 +18,26 @@ const awayMs = 250
 /** After the shared row gave less than was wanted. */
 const refillAgainMs = 50
 /** Unused things go back after this time. */
-export const idleMs = 200
+const idleMs = 200
 const sweepEveryMs = 50
 const renewWithinMs = 300
 /** Asks that give back or renew, under way at once. */
 const asksMax = 64
 const forgetEveryMs = 10_000
 const agentsMax = 100_000
+/** What another gateway holds unused is waited for this long. */
+const elsewhereMs = 600
+const elsewherePollMs = 40
+/** A request whose answers from the shared row all come too late is answered that it is away. */
+const lateMs = 3_000
+/** Requests of an agent that wait for what another gateway holds. */
+const waitingMax = 50
+/** A refusal is believed for at least this time before the shared row is asked again. */
+const refusalMsMin = 50
+/** Bounds of the estimate that `too_many_concurrent` names. */
+const concurrentWaitMs = { least: 50, most: 5_000 }
 
-export interface LeasedAgent {
+interface LeasedAgent {
   uid: string
   lease: AgentLease
   asking: Promise<void> | undefined
@@ -99,6 +112,37 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
     })
   }
 
+  function started(agent: LeasedAgent): () => void {
+    const at = now()
+    const end = agent.lease.begin(at)
+    activate(agent)
+    // Leases more ahead where little is left.
+    if (!agent.asking && agent.refillAt <= at && agent.lease.isLow(at)) ask(agent).catch(() => {})
+    return end
+  }
+  async function beginAfterWaiting(agent: LeasedAgent): Promise<() => void> {
+    const giveUpAt = now() + elsewhereMs
+    const lateAt = now() + lateMs
+    agent.waiting += 1
+    try {
+      for (let asked = false; ; ) {
+        const at = now()
+        if (agent.lease.mayBegin(at)) return started(agent)
+        if (isRefused(agent, at) && agent.lease.lacks(agent.refused!.limit, at)) throw refusalOf(agent, at)
+        if (agent.awayUntil > at || at > lateAt) throw limitsAway()
+        // An answer that was on its way before this request came may not have counted it.
+        if (!asked && agent.asking) await agent.asking.catch(() => {})
+        else {
+          await ask(agent)
+          asked = true
+          await waitOrRefuse(agent, giveUpAt, now)
+        }
+      }
+    } finally {
+      agent.waiting -= 1
+    }
+  }
+
   /** An agent without a lease and without a standing refusal is dropped. */
   function forget(): void {
     const at = now()
@@ -109,36 +153,37 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
   }
   const forgetting = setInterval(forget, forgetEveryMs).unref()
 
+  /** Throws AppError `overloaded` where there are too many. */
+  function agentOf(uid: string, limits: AgentLimits): LeasedAgent {
+    const known = agents.get(uid)
+    if (known) {
+      if (known.lease.setLimits(limits)) known.refused = undefined
+      return known
+    }
+    if (agents.size >= agentsMax) {
+      throw new AppError('overloaded', 'Too many agents are at work; try again in a second.', {
+        retryAfter: 1,
+      })
+    }
+    // A lease that was forgotten and made again counts from nothing: it is another holder in the shared row.
+    holders += 1
+    const agent: LeasedAgent = {
+      ...{ uid, lease: createAgentLease(uid, `${instance}-${holders}`, limits), asking: undefined },
+      ...{ waiting: 0, refused: undefined, last: { met: [], sentAt: 0 }, awayUntil: 0, refillAt: 0 },
+    }
+    agents.set(uid, agent)
+    return agent
+  }
+
   return {
     find: (uid: string) => agents.get(uid),
-    /** Throws AppError `overloaded` where there are too many. */
-    of(uid: string, limits: AgentLimits): LeasedAgent {
-      const known = agents.get(uid)
-      if (known) {
-        if (known.lease.setLimits(limits)) known.refused = undefined
-        return known
-      }
-      if (agents.size >= agentsMax) {
-        throw new AppError('overloaded', 'Too many agents are at work; try again in a second.', {
-          retryAfter: 1,
-        })
-      }
-      // A lease that was forgotten and made again counts from nothing: it is another holder in the shared row.
-      holders += 1
-      const agent: LeasedAgent = {
-        ...{ uid, lease: createAgentLease(uid, `${instance}-${holders}`, limits), asking: undefined },
-        ...{ waiting: 0, refused: undefined, last: { met: [], sentAt: 0 }, awayUntil: 0, refillAt: 0 },
-      }
-      agents.set(uid, agent)
-      return agent
-    },
-    /** A request that comes meanwhile gets the same answer. Rejects with AppError `relational_engine_unavailable`. */
-    ask: (agent: LeasedAgent) => ask(agent),
-    /** An operation began: leases more ahead where little is left. */
-    begun(agent: LeasedAgent): void {
-      activate(agent)
-      const at = now()
-      if (!agent.asking && agent.refillAt <= at && agent.lease.isLow(at)) ask(agent).catch(() => {})
+    /**
+     * Begins an operation and resolves with what ends it; at once while the lease lasts. Throws (or rejects with) LimitRefusal,
+     * AppError `overloaded`, or `relational_engine_unavailable` when the lease is used up and the shared rows cannot be had.
+     */
+    begin(uid: string, limits: AgentLimits): (() => void) | Promise<() => void> {
+      const agent = agentOf(uid, limits)
+      return agent.lease.mayBegin(now()) ? started(agent) : beginAfterWaiting(agent)
     },
     /** Returns all leases. */
     async close(): Promise<void> {
@@ -155,6 +200,58 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
   }
 }
 
-export function isRefused({ refused }: LeasedAgent, atMs: number): boolean {
+function isRefused({ refused }: LeasedAgent, atMs: number): boolean {
   return refused !== undefined && refused.until > atMs
+}
+
+/** After an answer: waits a little when other gateways may return leases, else notes the refusal and throws it. */
+async function waitOrRefuse(agent: LeasedAgent, giveUpAt: number, now: () => number): Promise<void> {
+  // An answer that was just written to its end frees its slot in this turn.
+  if (!agent.lease.mayBegin(now())) await nextTurn()
+  const at = now()
+  const { met, sentAt } = agent.last
+  const lacking = met.filter(({ limit }) => agent.lease.lacks(limit, at))
+  // Nothing is refused by an answer that gave what others have taken since, or so late that what it gave has run out.
+  if (lacking.length === 0 || at - sentAt >= leaseLifeMs) return
+  if (agent.waiting <= waitingMax && at < giveUpAt && lacking.every(({ elsewhere }) => elsewhere)) {
+    await sleep(elsewherePollMs)
+    return
+  }
+  const { limit, waitMs, elsewhere } = lacking[0]!
+  const believedMs = Math.max(refusalMsMin, elsewhere ? Math.min(idleMs, waitMs) : waitMs)
+  agent.refused = { limit, until: at + believedMs }
+  throw refusalOf(agent, at)
+}
+
+function refusalOf({ refused, lease }: LeasedAgent, at: number): LimitRefusal {
+  const { limit, until } = refused!
+  if (limit !== 'concurrent') return new LimitRefusal(limit, Math.max(1, until - at))
+  // The end of an operation is unknown: the oldest may run as long again.
+  const ranMs = at - (lease.oldest() ?? at)
+  return new LimitRefusal(limit, Math.min(concurrentWaitMs.most, Math.max(concurrentWaitMs.least, ranMs)))
+}
+
+const refusals: Record<Limit, { code: ErrorCode; message: string }> = {
+  day: {
+    code: 'quota_exceeded',
+    message: "The agent's operations of this UTC day are used up: wait for retryAfter seconds.",
+  },
+  second: {
+    code: 'rate_limited',
+    message: 'Too many operations began within one second: wait for retryAfter seconds.',
+  },
+  concurrent: {
+    code: 'too_many_concurrent',
+    message: "Too many of the agent's operations run at once: wait for retryAfter seconds.",
+  },
+}
+
+/** A 429 of the agent's limits: the request was no operation. */
+export class LimitRefusal extends AppError {
+  readonly limit: Limit
+  constructor(limit: Limit, waitMs: number) {
+    // Rounded up to whole milliseconds: a caller that waits this long comes after the time, not at it.
+    super(refusals[limit].code, refusals[limit].message, { retryAfter: Math.ceil(waitMs + 1) / 1_000 })
+    this.limit = limit
+  }
 }

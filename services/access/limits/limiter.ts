@@ -9,48 +9,43 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
 import { startRepeating } from '#runtime/repeat.ts'
+import type { Tier } from '#services/access/agents/agents.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
-import { type AgentLimits, isUnlimited, type LimitFigure, limitsOf } from './lease-rule.ts'
-import { createLeasedAgents, type LeasedAgent } from './leased-agents.ts'
+import type { AgentLimits } from './lease-rule.ts'
+import { createLeasedAgents, LimitRefusal } from './leased-agents.ts'
 import { limitRowsOf, limitsAway, type SharedLimits } from './limit-rows.ts'
-import { beginAfterWaiting, LimitRefusal } from './waiting.ts'
 
 const closeMs = 2_000
 const sweepEveryMs = 10 * 60_000
 
+/** What an agent's limits are made of. */
+type LimitFigure = 'tier' | 'quota' | 'burst' | 'concurrent'
+
+const tierLimits: Record<Tier, AgentLimits> = {
+  agent: { day: 10_000, rate: 50, slots: 5 },
+  'research-agent': { day: 50_000, rate: 200, slots: 20 },
+  'infra-architect': { day: null, rate: null, slots: null },
+}
+
+/** An agent's own figures win over its tier's. `daily` false: where the day's quota does not count. */
+export function limitsOf(caller: Pick<Caller, LimitFigure>, daily = true): AgentLimits {
+  const { day, rate, slots } = tierLimits[caller.tier]
+  return {
+    day: daily ? (caller.quota ?? day) : null,
+    rate: caller.burst ?? rate,
+    slots: caller.concurrent ?? slots,
+  }
+}
+
+function isUnlimited({ day, rate, slots }: AgentLimits): boolean {
+  return day === null && rate === null && slots === null
+}
+
 export type LimitedCaller = Pick<Caller, 'uid' | LimitFigure>
 
-export interface Operation {
-  /** Frees the slot; only the first call counts. */
-  end(): void
-}
-
-/** The rest of an agent's limits, for headers. */
-export interface LimitStatus {
-  limits: AgentLimits
-  /** Operations of today that are left; null: no limit. */
-  dayRest: number | null
-  dayLeftMs: number
-}
-
-export interface Limiter extends Closeable {
-  /** False: the day's quota does not count here. */
-  daily: boolean
-  /**
-   * Counts one operation that begins; at once on the usual request. Throws (or rejects with) LimitRefusal, or AppError
-   * `relational_engine_unavailable` when the lease is used up and the shared rows cannot be had.
-   */
-  begin(caller: LimitedCaller): Operation | Promise<Operation>
-  /** Undefined for callers without limits. */
-  status(caller: LimitedCaller): LimitStatus | undefined
-  /** Operations that began today, at all gateways. */
-  usedToday(caller: LimitedCaller): Promise<number>
-  /** Operations of this agent that run here now. */
-  running(caller: LimitedCaller): number
-}
+export type Limiter = ReturnType<typeof createLimiter>
 
 interface LimiterParts {
   shared: SharedLimits
@@ -61,8 +56,6 @@ interface LimiterParts {
   /** Milliseconds that only go forward. */
   now?: () => number
 }
-
-const free: Operation = { end() {} }
 
 /** A limiter over the rows of the database, which it also clears of those that are long over. */
 export function openLimiter(
@@ -82,51 +75,44 @@ export function openLimiter(
   }
 }
 
-export function createLimiter(parts: LimiterParts): Limiter {
+export function createLimiter(parts: LimiterParts) {
   const { shared, instance, daily = true, now = () => performance.now() } = parts
   const agents = createLeasedAgents(shared, instance, now)
-
-  function started(agent: LeasedAgent): Operation {
-    const running = agent.lease.begin(now())
-    agents.begun(agent)
-    return { end: () => agent.lease.end(running) }
-  }
-  async function acquire(agent: LeasedAgent): Promise<Operation> {
-    agent.waiting += 1
-    try {
-      return await beginAfterWaiting(agent, { now, ask: agents.ask, begin: started })
-    } finally {
-      agent.waiting -= 1
-    }
-  }
-
   return {
+    /** False: the day's quota does not count here. */
     daily,
-    begin(caller) {
+    /**
+     * Counts one operation that begins; at once on the usual request. The result ends it; only its first call counts. Throws
+     * (or rejects with) LimitRefusal, or AppError `relational_engine_unavailable` when the lease is used up and the shared rows
+     * cannot be had.
+     */
+    begin(caller: LimitedCaller): (() => void) | Promise<() => void> {
       const limits = limitsOf(caller, daily)
-      if (isUnlimited(limits)) return free
-      const agent = agents.of(caller.uid, limits)
-      return agent.lease.mayBegin(now()) ? started(agent) : acquire(agent)
+      return isUnlimited(limits) ? () => {} : agents.begin(caller.uid, limits)
     },
-    status(caller) {
+    /** The rest of the caller's limits, for headers; undefined for callers without limits. */
+    status(caller: LimitedCaller) {
       const limits = limitsOf(caller, daily)
       if (isUnlimited(limits)) return undefined
       const lease = agents.find(caller.uid)?.lease
       return {
         limits,
+        /** Operations of today that are left; null: no limit. */
         dayRest: lease ? lease.dayRest() : limits.day,
         dayLeftMs: lease ? lease.dayLeftMs(now()) : 0,
+        /** Operations of this agent that run here now. */
+        running: lease?.busy() ?? 0,
       }
     },
-    async usedToday(caller) {
+    /** Operations that began today, at all gateways. */
+    async usedToday(caller: LimitedCaller): Promise<number> {
       const agent = agents.find(caller.uid)
       // What an ask under way reports would be counted twice.
       await agent?.asking?.catch(() => {})
       const used = await shared.usedToday(caller.uid)
       return used + (agent?.lease.dayUnreported() ?? 0)
     },
-    running: (caller) => agents.find(caller.uid)?.lease.busy() ?? 0,
-    async close() {
+    async close(): Promise<void> {
       const given = agents.close().then(() => shared.flush())
       await withTimeout(given, closeMs, limitsAway).catch(() => {})
     },
@@ -171,8 +157,8 @@ export function limitRate(scope: FastifyInstance, limiter: Limiter): void {
   scope.addHook('onRequest', (request, reply, done) => {
     const over = whenOver(reply)
     request.endOperation = over.end
-    const begun = (operation: Operation) => {
-      over.ends(operation)
+    const begun = (end: () => void) => {
+      over.ends(end)
       describe(request, reply)
       done()
     }
@@ -181,7 +167,7 @@ export function limitRate(scope: FastifyInstance, limiter: Limiter): void {
       describe(request, reply, error instanceof LimitRefusal ? error : undefined)
       done(error as Error)
     }
-    let operation: Operation | Promise<Operation>
+    let operation: ReturnType<Limiter['begin']>
     try {
       operation = limiter.begin(callerOf(request))
     } catch (error) {
@@ -195,26 +181,26 @@ export function limitRate(scope: FastifyInstance, limiter: Limiter): void {
     const status = limiter.status(callerOf(request))
     if (!status) return
     reply.header('ratelimit-policy', rateLimitPolicy(status.limits))
-    const left = rateLimitHeader(status, limiter.running(callerOf(request)), refusal)
+    const left = rateLimitHeader(status, refusal)
     if (left !== undefined) reply.header('ratelimit', left)
   }
 }
 
 /** The operation ends with its answer: when it is written, or when its connection is gone, even before it began. */
-function whenOver(reply: FastifyReply): { ends(operation: Operation): void; end(): void } {
-  let operation: Operation | undefined
+function whenOver(reply: FastifyReply): { ends(operation: () => void): void; end(): void } {
+  let endOperation = () => {}
   let over = false
   const end = () => {
     over = true
-    operation?.end()
+    endOperation()
   }
   reply.raw.once('finish', end)
   reply.raw.once('close', end)
   return {
     end,
-    ends(begun) {
-      operation = begun
-      if (over) begun.end()
+    ends(operation) {
+      endOperation = operation
+      if (over) operation()
     },
   }
 }
@@ -233,8 +219,7 @@ function rateLimitPolicy({ day, rate, slots }: AgentLimits): string {
  * refusal names the limit that was met first.
  */
 function rateLimitHeader(
-  { limits, dayRest, dayLeftMs }: LimitStatus,
-  running: number,
+  { limits, dayRest, dayLeftMs, running }: NonNullable<ReturnType<Limiter['status']>>,
   refusal?: LimitRefusal,
 ): string | undefined {
   const day = dayRest === null ? undefined : `"day";r=${dayRest};t=${Math.ceil(dayLeftMs / 1_000)}`

@@ -4,7 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { limitsOf } from '#services/access/limits/lease-rule.ts'
+import { limitsOf } from '#services/access/limits/limiter.ts'
 import { permissionsOf } from '../rbac.ts'
 import { orNull, role } from '../schemas.ts'
 

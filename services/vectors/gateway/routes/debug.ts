@@ -8,8 +8,8 @@ import { accessLevels, showAgent, tiers } from '#services/access/agents/agents.t
 import { recentMax } from '#services/access/audit/trail/recent-operations.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 import { readSessions } from '#services/access/gateway-keys/gateway-keys.ts'
-import { limitsOf } from '#services/access/limits/lease-rule.ts'
 import type { LimitedCaller } from '#services/access/limits/limiter.ts'
+import { limitsOf } from '#services/access/limits/limiter.ts'
 import type { Gateway } from '../gateway.ts'
 import { closedObject } from '../schemas.ts'
 
@@ -113,7 +113,7 @@ async function quotaOf(gateway: Gateway, agent: LimitedCaller) {
     burst: { limit: limits.rate },
     concurrent: {
       limit: limits.slots,
-      running: limits.slots === null ? null : gateway.limiter.running(agent),
+      running: limits.slots === null ? null : (gateway.limiter.status(agent)?.running ?? 0),
     },
   }
 }

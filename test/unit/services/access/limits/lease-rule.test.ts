@@ -1,7 +1,7 @@
 /** What an agent's tier and its own figures allow. */
 
 import { expect, test } from 'vitest'
-import { limitsOf } from '#services/access/limits/lease-rule.ts'
+import { limitsOf } from '#services/access/limits/limiter.ts'
 import { agentCaller } from '../../../../support/limits-clock.ts'
 
 test('a figure of its own wins over the tier, in every tier', () => {
