@@ -1,7 +1,7 @@
 /** Shapes that several actions and routes share. */
 
 import { type TSchema, Type } from 'typebox'
-import { accessLevels, tiers } from '#services/access/agents/agent-settings.ts'
+import { accessLevels, tiers } from '#services/access/agents/agents.ts'
 
 export const orNull = <S extends TSchema>(schema: S, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })

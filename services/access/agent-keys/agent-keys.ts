@@ -4,8 +4,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { ulid } from 'ulid'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
-import { isLabel, labelLengthMax } from '../agents/agent-settings.ts'
-import { type Agent, changeAgent, showAgent, touchAgent } from '../agents/agents.ts'
+import { type Agent, changeAgent, isLabel, labelLengthMax, showAgent, updateRow } from '../agents/agents.ts'
 
 export const agentKeyPattern = /^svc_[0-9a-f]{64}$/
 const agentKeyIdPattern = /^ak_[0-9a-z]{26}$/
@@ -48,16 +47,14 @@ export async function issueAgentKey(
   { agentId, label = '' }: NewAgentKey,
   note?: AgentKeyNote,
 ): Promise<{ record: AgentKeyRecord; key: string }> {
-  checkLabel(label)
+  if (!isLabel(label, 0)) throw invalidField('label', `must have at most ${labelLengthMax} characters`)
   const key = `svc_${randomBytes(32).toString('hex')}`
   const record = await relational.transaction(async (tx) => {
-    const agent = await showAgent(tx, agentId)
     // Serializes concurrent issues: the second waits, and counts the first.
-    await tx.query('select 1 from platform.agents where uid = $1 for update', [agent.uid])
+    const agent = await showAgent(tx, agentId, 'for update')
     await refuseTooMany(tx, agent)
     const { rows } = await tx.query<AgentKeyRecord>(
-      `insert into platform.agent_keys as k (id, hash, agent_uid, label)
-       select $1, $2, a.uid, $4 from platform.agents a where a.uid = $3
+      `insert into platform.agent_keys as k (id, hash, agent_uid, label) values ($1, $2, $3, $4)
        returning k.id, $5::text as agent_id, k.label, k.created_at, k.last_used_at, k.revoked_at`,
       [
         `ak_${ulid().toLowerCase()}`,
@@ -67,8 +64,7 @@ export async function issueAgentKey(
         agent.agent_id,
       ],
     )
-    const made = rows[0]
-    if (!made) throw new AppError('not_found', `There is no agent named ${agent.agent_id}.`)
+    const made = rows[0]!
     await note?.(tx, made)
     return made
   })
@@ -111,7 +107,7 @@ export async function revokeAgentKey(
         id,
       ])
       await note?.(tx, known)
-      return touchAgent(tx, agent)
+      return updateRow(tx, agent)
     },
     { details: { agentKeyId: id } },
   )
@@ -129,11 +125,6 @@ async function showAgentKey(executor: SqlExecutor, id: string): Promise<AgentKey
   const record = rows[0]
   if (!record) throw new AppError('not_found', 'There is no agent key of this id.')
   return record
-}
-
-function checkLabel(label: string): void {
-  if (isLabel(label, 0)) return
-  throw invalidField('label', `must have at most ${labelLengthMax} characters`)
 }
 
 async function refuseTooMany(tx: SqlExecutor, agent: Agent): Promise<void> {

@@ -7,15 +7,6 @@ import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
 import {
-  type Access,
-  type AgentSettings,
-  agentIdPattern,
-  checkNewAgent,
-  checkSettings,
-  type NewAgent,
-  type Tier,
-} from './agent-settings.ts'
-import {
   type AgentChangeKind,
   type ChangeDetails,
   writeAgentChange,
@@ -23,19 +14,19 @@ import {
 } from './changes.ts'
 import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
-export {
-  type Access,
-  type AgentSettings,
-  accessLevels,
-  agentIdPattern,
-  checkAgentId,
-  type NewAgent,
-  type Tier,
-  tiers,
-} from './agent-settings.ts'
 export { waitUntilPublished } from './changes.ts'
-export type { AgentKey } from './key-pair.ts'
-export { defaultKeyFile, type KeyPlace, placePrivateKey } from './key-pair.ts'
+export { type AgentKey, defaultKeyFile, type KeyPlace, placePrivateKey } from './key-pair.ts'
+
+export const accessLevels = ['admin', 'member', 'viewer'] as const
+export type Access = (typeof accessLevels)[number]
+
+export const tiers = ['agent', 'research-agent', 'infra-architect'] as const
+export type Tier = (typeof tiers)[number]
+
+export const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+export const labelLengthMax = 64
+/** More than this belongs to a tier without limits: the rule keeps a time for each operation of a second. */
+const ownFigureMax = 10_000
 
 const defaultRole = 'knowledge-worker'
 
@@ -71,6 +62,17 @@ export type AgentNote = (
   change: { before: Agent | null; after: Agent | null },
 ) => Promise<void>
 
+/** Names of columns, too. */
+const settable = ['name', 'role', 'access', 'tier', 'quota', 'burst', 'concurrent'] as const
+
+/** What an operator may set. A figure wins over the tier's own; null gives that one back. */
+export type AgentSettings = Partial<Pick<Agent, (typeof settable)[number]>>
+
+/** By default its name is the agent id. */
+export interface NewAgent extends AgentSettings {
+  agentId: string
+}
+
 const columns =
   'uid, agent_id, name, role, access, tier, quota, burst, concurrent, public_key_fingerprint, version, created_at, updated_at'
 
@@ -84,7 +86,8 @@ export async function provisionAgent(
   key: AgentKey = generateAgentKey(),
   note?: AgentNote,
 ): Promise<AgentChanged & { privateKeyPem: string }> {
-  checkNewAgent(input)
+  checkAgentId(input.agentId)
+  checkSettings(input)
   const changed = await relational.transaction(async (tx) => {
     const agent = await insertAgent(tx, input, key)
     await note?.(tx, { before: null, after: agent })
@@ -100,11 +103,11 @@ export async function listAgents(executor: SqlExecutor): Promise<Agent[]> {
   return rows
 }
 
-/** The agent of this id, written in any case. Throws AppError `not_found`. */
-export async function showAgent(executor: SqlExecutor, agentId: string): Promise<Agent> {
+/** The agent of this id, written in any case. `lock` is SQL. Throws AppError `not_found`. */
+export async function showAgent(executor: SqlExecutor, agentId: string, lock = ''): Promise<Agent> {
   if (!agentIdPattern.test(agentId)) refuseUnknown(agentId)
   const { rows } = await executor.query<Agent>(
-    `select ${columns} from platform.agents where lower(agent_id) = lower($1)`,
+    `select ${columns} from platform.agents where lower(agent_id) = lower($1) ${lock}`,
     [agentId],
   )
   return rows[0] ?? refuseUnknown(agentId)
@@ -120,10 +123,8 @@ export async function rotateAgent(
   const change = async (tx: SqlExecutor, agent: Agent) => {
     await tx.query('delete from platform.challenges where agent_uid = $1', [agent.uid])
     await tx.query('delete from platform.gateway_keys where agent_uid = $1', [agent.uid])
-    return updateRow(tx, agent.uid, 'public_key = $2, public_key_fingerprint = $3', [
-      key.publicKey,
-      key.fingerprint,
-    ])
+    const assignments = ['public_key = $2', 'public_key_fingerprint = $3']
+    return updateRow(tx, agent, assignments, [key.publicKey, key.fingerprint])
   }
   const changed = await changeAgent(relational, agentId, 'rotated', change, { note })
   return { ...changed, privateKeyPem: key.privateKeyPem }
@@ -154,14 +155,11 @@ export async function updateAgent(
   checkSettings(settings)
   const changes = settable.filter((name) => settings[name] !== undefined)
   if (changes.length === 0) throw invalidField('', `must name what is to change: ${settable.join(', ')}`)
-  const assignments = changes.map((name, n) => `${name} = $${n + 2}`).join(', ')
+  const assignments = changes.map((name, n) => `${name} = $${n + 2}`)
   const values = changes.map((name) => settings[name] as string | number | null)
-  const change = (tx: SqlExecutor, agent: Agent) => updateRow(tx, agent.uid, assignments, values)
+  const change = (tx: SqlExecutor, agent: Agent) => updateRow(tx, agent, assignments, values)
   return changeAgent(relational, agentId, 'updated', change, { note })
 }
-
-/** Names of columns, too. */
-const settable = ['name', 'role', 'access', 'tier', 'quota', 'burst', 'concurrent'] as const
 
 async function insertAgent(
   tx: SqlExecutor,
@@ -206,41 +204,69 @@ export function changeAgent(
   { details = {}, note }: { details?: ChangeDetails; note?: AgentNote | undefined } = {},
 ): Promise<AgentChanged> {
   return relational.transaction(async (tx) => {
-    if (!agentIdPattern.test(agentId)) refuseUnknown(agentId)
-    const { rows } = await tx.query<Agent>(
-      `select ${columns} from platform.agents where lower(agent_id) = lower($1) for update`,
-      [agentId],
-    )
-    const before = rows[0] ?? refuseUnknown(agentId)
+    const before = await showAgent(tx, agentId, 'for update')
     const agent = await change(tx, before)
     await note?.(tx, { before, after: kind === 'deleted' ? null : agent })
     return { agent, outboxId: await writeAgentChange(tx, agent, kind, details) }
   })
 }
 
-async function updateRow(
+/** Without assignments only the agent's version and time move: for a change of something that belongs to it. */
+export async function updateRow(
   tx: SqlExecutor,
-  uid: string,
-  assignments: string,
-  values: (string | number | Buffer | null)[],
+  { uid }: Agent,
+  assignments: string[] = [],
+  values: (string | number | Buffer | null)[] = [],
 ): Promise<Agent> {
   const { rows } = await tx.query<Agent>(
-    `update platform.agents set ${assignments}, version = version + 1, updated_at = now()
+    `update platform.agents set ${[...assignments, 'version = version + 1', 'updated_at = now()'].join(', ')}
      where uid = $1 returning ${columns}`,
     [uid, ...values],
   )
   return rows[0]!
 }
 
-/** For a change of something that belongs to the agent: only its version and time move. */
-export async function touchAgent(tx: SqlExecutor, { uid }: Agent): Promise<Agent> {
-  const { rows } = await tx.query<Agent>(
-    `update platform.agents set version = version + 1, updated_at = now() where uid = $1 returning ${columns}`,
-    [uid],
-  )
-  return rows[0]!
-}
-
 function refuseUnknown(agentId: string): never {
   throw new AppError('not_found', `There is no agent named ${agentId.slice(0, 64).toWellFormed()}.`)
+}
+
+/** Throws AppError `validation_failed`. */
+export function checkAgentId(agentId: string): void {
+  if (agentIdPattern.test(agentId)) return
+  throw invalidField(
+    'agent_id',
+    'must have 1 to 64 letters, digits, dots, underscores or hyphens, and begin with a letter or digit',
+  )
+}
+
+/** Throws AppError `validation_failed`. */
+function checkSettings({ role, name, access, tier, quota, burst, concurrent }: AgentSettings): void {
+  for (const [field, label] of Object.entries({ role, name })) {
+    if (label === undefined || isLabel(label)) continue
+    throw invalidField(field, `must have 1 to ${labelLengthMax} characters`)
+  }
+  if (access !== undefined && !accessLevels.includes(access)) {
+    throw invalidField('access', `must be one of ${accessLevels.join(', ')}`)
+  }
+  if (tier !== undefined && !tiers.includes(tier)) {
+    throw invalidField('tier', `must be one of ${tiers.join(', ')}`)
+  }
+  if (!isFigure(quota, 0, Number.MAX_SAFE_INTEGER)) {
+    throw invalidField('quota', 'must be a whole number of operations a day, 0 or more')
+  }
+  for (const [field, figure] of Object.entries({ burst, concurrent })) {
+    if (isFigure(figure, 1, ownFigureMax)) continue
+    throw invalidField(field, `must be a whole number from 1 to ${ownFigureMax}`)
+  }
+}
+
+/** Text of `least` to 64 characters that the database takes. */
+export function isLabel(text: string, least = 1): boolean {
+  const length = [...text].length
+  return length >= least && length <= labelLengthMax && !text.includes('\0') && text.isWellFormed()
+}
+
+function isFigure(value: number | null | undefined, least: number, most: number): boolean {
+  if (value === null || value === undefined) return true
+  return Number.isSafeInteger(value) && value >= least && value <= most
 }

@@ -6,8 +6,7 @@
 import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
-import { isLabel, labelLengthMax } from '../agents/agent-settings.ts'
-import { type Access, accessLevels } from '../agents/agents.ts'
+import { type Access, accessLevels, isLabel, labelLengthMax } from '../agents/agents.ts'
 import {
   type By,
   columns,
