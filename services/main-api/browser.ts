@@ -4,8 +4,8 @@ import type { CookieSerializeOptions } from '@fastify/cookie'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import { describeScope } from '#runtime/http/api/facts.ts'
-import { knownBrowserTtlS } from '#services/access/people/known-browsers.ts'
 import type { People } from '#services/access/people/open-people.ts'
+import { knownBrowserTtlS } from '#services/access/people/sign-in-limits.ts'
 
 /** Both go to these paths alone, so that no other route has a second credential. */
 export const cookiePath = '/api/v1/session'
@@ -14,7 +14,7 @@ export const sessionCookie = 'flotilla_session'
 /** Binds a sign-in at the OpenID Connect provider to the browser that began it. */
 export const startCookie = 'flotilla_oidc'
 
-/** Gives a browser that signed in before tries of its own: see known-browsers.ts. No credential. */
+/** Gives a browser that signed in before tries of its own: see sign-in-limits.ts. No credential. */
 const browserCookie = 'flotilla_browser'
 /** Where passwords are tried. */
 const browserCookiePath = '/api/v1'

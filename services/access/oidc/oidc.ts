@@ -1,11 +1,13 @@
 /** Sign-in at any OpenID Connect provider: authorization code with PKCE, state and nonce, by openid-client. */
 
+import { hash, randomBytes } from 'node:crypto'
 import type { Configuration } from 'openid-client'
 import type { Logger } from 'pino'
+import type { SqlExecutor } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import type { ProviderAccount } from '../people/people.ts'
-import type { BegunSignIn } from './start-cookie.ts'
+import { createSealedCookies, type SealedCookies, type SecretKey } from '../secrets/sealing.ts'
 
 type Client = typeof import('openid-client')
 
@@ -15,15 +17,7 @@ interface OidcSettings {
   clientSecret: string | null
 }
 
-export interface Oidc {
-  /** Where the browser goes, and what it has to keep. Throws AppError `identity_unavailable`. */
-  start(redirectUri: string): Promise<{ url: string; begun: BegunSignIn }>
-  /**
-   * Who came back: `search` is the query of the callback's address. Throws AppError `forbidden` for what is not the
-   * provider's answer to this start, `identity_unavailable`.
-   */
-  finish(begun: BegunSignIn, search: string): Promise<FinishedSignIn>
-}
+export type Oidc = ReturnType<typeof createOidc>
 
 interface FinishedSignIn {
   account: ProviderAccount
@@ -35,7 +29,7 @@ interface FinishedSignIn {
 /** Endpoints of a provider change rarely. */
 const discoveredForMs = 3_600_000
 
-export function createOidc(settings: OidcSettings, log: Logger): Oidc {
+export function createOidc(settings: OidcSettings, log: Logger) {
   let discovered: { at: number; config: Promise<Configuration> } | undefined
 
   /** Loaded only here: most platforms have no such provider. */
@@ -65,7 +59,8 @@ export function createOidc(settings: OidcSettings, log: Logger): Oidc {
   }
 
   return {
-    start: (redirectUri) =>
+    /** Where the browser goes, and what it has to keep. Throws AppError `identity_unavailable`. */
+    start: (redirectUri: string): Promise<{ url: string; begun: BegunSignIn }> =>
       translated('start', async (client) => {
         const config = await configuration(client)
         const verifier = client.randomPKCECodeVerifier()
@@ -80,7 +75,11 @@ export function createOidc(settings: OidcSettings, log: Logger): Oidc {
         })
         return { url: url.href, begun }
       }),
-    finish: (begun, search) =>
+    /**
+     * Who came back: `search` is the query of the callback's address. Throws AppError `forbidden` for what is not the
+     * provider's answer to this start, `identity_unavailable`.
+     */
+    finish: (begun: BegunSignIn, search: string): Promise<FinishedSignIn> =>
       translated('callback', async (client) => {
         const config = await configuration(client)
         const current = new URL(begun.redirectUri)
@@ -155,4 +154,52 @@ function away(cause: unknown): AppError {
 
 function refused(cause: unknown): AppError {
   return new AppError('forbidden', 'The provider did not confirm this sign-in: begin again.', { cause })
+}
+
+/** Longest sign-in, from its start to the session. */
+export const startTtlS = 600
+
+interface BegunSignIn {
+  state: string
+  nonce: string
+  /** Code verifier of PKCE. */
+  verifier: string
+  redirectUri: string
+}
+
+export type StartCookies = SealedCookies<BegunSignIn>
+
+/**
+ * What the browser that began a sign-in keeps until it is done: encrypted in a cookie, so that every instance can go on and
+ * nobody can begin for another. The callback gives its page a one-time code, which the same browser trades for a session.
+ */
+export function createStartCookies(key: SecretKey, now?: () => number): StartCookies {
+  return createSealedCookies(key, { name: 'oidc-start', ttlS: startTtlS }, now)
+}
+
+/** Binds what belongs to the sign-in to the browser that began it. */
+function hashOfState(state: string): Buffer {
+  return hash('sha256', `oidc state ${state}`, 'buffer')
+}
+
+const codeTtlS = 60
+
+export async function issueCode(executor: SqlExecutor, personUid: string, state: string): Promise<string> {
+  const code = randomBytes(32).toString('base64url')
+  await executor.query(
+    `insert into platform.sign_in_codes (hash, person_uid, state_hash, expires_at)
+     values ($1, $2, $3, now() + make_interval(secs => $4))`,
+    [hash('sha256', code, 'buffer'), personUid, hashOfState(state), codeTtlS],
+  )
+  return code
+}
+
+/** The person of a code, once, for the browser with this state; null for every other code. */
+export async function tradeCode(executor: SqlExecutor, code: string, state: string): Promise<string | null> {
+  const { rows } = await executor.query<{ person_uid: string }>(
+    `delete from platform.sign_in_codes
+     where hash = $1 and state_hash = $2 and expires_at > now() returning person_uid`,
+    [hash('sha256', code, 'buffer'), hashOfState(state)],
+  )
+  return rows[0]?.person_uid ?? null
 }

@@ -10,7 +10,6 @@ import type { Logger } from 'pino'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { makeFolder, syncPath, writeSynced } from '#lib/files.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { newOneTimePassword, type Passwords } from './passwords.ts'
@@ -41,13 +40,10 @@ interface FirstAdminParts {
   print: ((text: string) => void) | null
 }
 
-export interface FirstAdmin extends Closeable {
-  /** Removes the file once its password was replaced. */
-  tidy(): Promise<void>
-}
+export type FirstAdmin = Awaited<ReturnType<typeof openFirstAdmin>>
 
 /** Throws AppError `invalid_configuration` when the file cannot be written: then there is no admin either. */
-export async function openFirstAdmin(parts: FirstAdminParts): Promise<FirstAdmin> {
+export async function openFirstAdmin(parts: FirstAdminParts) {
   const { relational, home, log, print } = parts
   const file = passwordFile(home)
   if (!(await hasAdmin(relational))) {
@@ -58,6 +54,7 @@ export async function openFirstAdmin(parts: FirstAdminParts): Promise<FirstAdmin
       print?.(`First admin: ${firstAdminEmail}, one-time password ${password} (also in ${file})\n`)
     }
   }
+  /** Removes the file once its password was replaced. */
   async function tidy(): Promise<void> {
     if (!existsSync(file) || !(await isReplaced(relational))) return
     rmSync(file, { force: true })
@@ -68,7 +65,7 @@ export async function openFirstAdmin(parts: FirstAdminParts): Promise<FirstAdmin
     { what: 'one-time password of the first admin', everyMs: lookEveryMs, log },
     tidy,
   )
-  return { tidy, close: () => looking.close() }
+  return { tidy, close: looking.close }
 }
 
 export function passwordFile(home: string): string {

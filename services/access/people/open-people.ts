@@ -5,38 +5,24 @@ import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import { identitySettings } from '#engines/identity/settings.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { describeError } from '#lib/errors.ts'
-import { type Closeable, createScope } from '#lib/resource.ts'
+import { openTogether } from '#lib/resource.ts'
 import { homeOf } from '#runtime/start/settings.ts'
-import { createOidc, type Oidc } from '../oidc/oidc.ts'
-import { openStartCookies, type StartCookies } from '../oidc/start-cookie.ts'
-import { openSecrets } from '../secrets/secrets.ts'
-import { openProviderTokens, type ProviderTokens } from '../sessions/id-tokens.ts'
-import { openSessions, type Sessions } from '../sessions/sessions.ts'
-import { createFirebasePeople, type FirebasePeople } from './firebase.ts'
-import { type FirstAdmin, type OneTimePassword, openFirstAdmin, prepareFirstPassword } from './first-admin.ts'
-import { type KnownBrowsers, openKnownBrowsers } from './known-browsers.ts'
-import { createPasswords, type Passwords } from './passwords.ts'
-import { openRefusedSignIns, type RefusedSignIns } from './refused-sign-ins.ts'
+import { createOidc, createStartCookies } from '../oidc/oidc.ts'
+import { openSecrets, sealingKey } from '../secrets/secrets.ts'
+import { createProviderTokens, openSessions } from '../sessions/sessions.ts'
+import { type OneTimePassword, openFirstAdmin, prepareFirstPassword } from './first-admin.ts'
+import { createPasswords } from './passwords.ts'
+import { openRefusedSignIns } from './refused-sign-ins.ts'
 import { type Provider, peopleSettings, providerOf } from './settings.ts'
-import { checkOwnPassword, createPasswordSignIn, type PasswordSignIn } from './sign-in.ts'
-import { createSignInLimits, type SignInLimits } from './sign-in-limits.ts'
+import {
+  checkOwnPassword,
+  createFirebasePeople,
+  createPasswordSignIn,
+  type FirebasePeople,
+} from './sign-in.ts'
+import { createKnownBrowsers, createSignInLimits } from './sign-in-limits.ts'
 
-export interface People extends Closeable {
-  passwords: Passwords
-  limits: SignInLimits
-  browsers: KnownBrowsers
-  refusals: RefusedSignIns
-  /** Null where people sign in at Firebase and its web API key is not set. */
-  signIn: PasswordSignIn | null
-  sessions: Sessions
-  providerTokens: ProviderTokens
-  /** The provider of the settings; its OpenID Connect side where it has one. */
-  oidc: { provider: Oidc; cookies: StartCookies } | null
-  firebase: FirebasePeople | null
-  /** Null under Firebase, which keeps the passwords. */
-  firstAdmin: FirstAdmin | null
-}
+export type People = Awaited<ReturnType<typeof openPeople>>
 
 interface PeopleParts {
   relational: Relational
@@ -48,12 +34,9 @@ interface PeopleParts {
 }
 
 /** Makes the first admin where there is none. Throws AppError `invalid_configuration`, `relational_engine_unavailable`. */
-export async function openPeople(parts: PeopleParts): Promise<People> {
+export function openPeople(parts: PeopleParts) {
   const { relational, env, log } = parts
-  const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
-  )
-  try {
+  return openTogether(log, async (scope) => {
     const provider = providerOf(loadConfig(peopleSettings, env))
     const secrets = await openSecrets(relational, env, log)
     const passwords = createPasswords()
@@ -61,10 +44,6 @@ export async function openPeople(parts: PeopleParts): Promise<People> {
     const refusals = scope.add('refused sign-ins', openRefusedSignIns({ relational, log }))
     const firebase = firebaseOf(parts, provider)
     const check = provider?.kind === 'firebase' ? firebase?.check : checkOwnPassword(relational, passwords)
-    const oidc =
-      provider?.kind === 'oidc'
-        ? { provider: createOidc(provider, log), cookies: await openStartCookies(secrets) }
-        : null
     const firstAdmin =
       provider?.kind === 'firebase'
         ? null
@@ -81,20 +60,25 @@ export async function openPeople(parts: PeopleParts): Promise<People> {
     return {
       passwords,
       limits,
-      browsers: await openKnownBrowsers(secrets),
+      browsers: createKnownBrowsers(await sealingKey(secrets, 'known-browser')),
       refusals,
+      /** Null where people sign in at Firebase and its web API key is not set. */
       signIn: check ? createPasswordSignIn({ limits, refusals, check }) : null,
       sessions: scope.add('sessions', openSessions({ relational, log })),
-      providerTokens: await openProviderTokens(secrets),
-      oidc,
+      providerTokens: createProviderTokens(await sealingKey(secrets, 'provider-tokens')),
+      /** Null where the settings name no such provider. */
+      oidc:
+        provider?.kind === 'oidc'
+          ? {
+              provider: createOidc(provider, log),
+              cookies: createStartCookies(await sealingKey(secrets, 'oidc-start')),
+            }
+          : null,
       firebase,
+      /** Null under Firebase, which keeps the passwords. */
       firstAdmin,
-      close: () => scope.close(),
     }
-  } catch (error) {
-    await scope.close()
-    throw error
-  }
+  })
 }
 
 function firebaseOf(

@@ -30,22 +30,10 @@ const perCallerMax = 4
 /** Above this a stored string is not ours. */
 const costMax: ScryptCost = { ln: 20, r: 16, p: 4 }
 
-export interface Passwords {
-  /** A PHC string. `caller` is whose turn it takes: callers get theirs in a circle. Throws AppError `overloaded`, `rate_limited`. */
-  hash(password: string, caller: string): Promise<string>
-  /**
-   * Whether the password is that of `stored`. It takes as long where nothing is stored. `upgraded` is a hash of today's
-   * cost where the stored one has another. Throws as `hash`.
-   */
-  verify(
-    password: string,
-    stored: string | null,
-    caller: string,
-  ): Promise<{ matches: boolean; upgraded?: string }>
-}
+export type Passwords = ReturnType<typeof createPasswords>
 
 /** `runs` derives the 32 bytes of a hash. */
-export function createPasswords(cost: ScryptCost = todaysCost, runs = runScrypt): Passwords {
+export function createPasswords(cost: ScryptCost = todaysCost, runs = runScrypt) {
   const queue = createTurns(turns)
   /** Nobody's password: what unknown accounts are compared with. */
   const nobodys = { cost, salt: randomBytes(saltBytes), hash: randomBytes(hashBytes) }
@@ -65,13 +53,22 @@ export function createPasswords(cost: ScryptCost = todaysCost, runs = runScrypt)
       else pending.set(caller, left)
     }
   }
+  /** A PHC string. `caller` is whose turn it takes: callers get theirs in a circle. Throws AppError `overloaded`, `rate_limited`. */
   async function hash(password: string, caller: string): Promise<string> {
     const salt = randomBytes(saltBytes)
     return phcOf(cost, salt, await derive(password, salt, cost, caller))
   }
   return {
     hash,
-    async verify(password, stored, caller) {
+    /**
+     * Whether the password is that of `stored`. It takes as long where nothing is stored. `upgraded` is a hash of today's
+     * cost where the stored one has another. Throws as `hash`.
+     */
+    async verify(
+      password: string,
+      stored: string | null,
+      caller: string,
+    ): Promise<{ matches: boolean; upgraded?: string }> {
       const known = stored === null ? null : parsePhc(stored)
       const against = known ?? nobodys
       const derived = await derive(password, against.salt, against.cost, caller)

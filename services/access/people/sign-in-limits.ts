@@ -4,10 +4,12 @@
  * these have tries of their own, so that nobody can lock another out.
  */
 
+import { randomBytes } from 'node:crypto'
 import type { LRUCache } from 'lru-cache'
 import { clientNetwork } from '#lib/hosts.ts'
 import { createLru } from '#lib/lru.ts'
 import { createSlidingWindows, refuseFor } from '#lib/sliding-window.ts'
+import { createSealedCookies, type SecretKey } from '../secrets/sealing.ts'
 
 /** After `free` wrong tries each further one has to wait: `firstMs`, twice as long after each, `longestMs` at most. */
 interface GrowingWait {
@@ -48,7 +50,7 @@ interface Wrong {
 }
 
 /** An account is its e-mail without the case of ASCII letters, as people are found by it, whether there is one or not. */
-export function accountOf(email: string): string {
+function accountOf(email: string): string {
   return email.slice(0, accountLengthMax).replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 }
 
@@ -125,4 +127,34 @@ function uncountWrong(all: LRUCache<string, Wrong>, key: string): void {
 
 function isForgotten(wrong: Wrong, nowMs: number): boolean {
   return nowMs - wrong.lastAtMs >= forgottenAfterMs
+}
+
+/** From the last sign-in on. */
+export const knownBrowserTtlS = 180 * 86_400
+
+export type KnownBrowsers = ReturnType<typeof createKnownBrowsers>
+
+/** Browsers that signed in before: a cookie gives each tries of its own at the account that signed in, and nothing else. */
+export function createKnownBrowsers(key: SecretKey, now?: () => number) {
+  const cookies = createSealedCookies<{ id: string; account: string }>(
+    key,
+    { name: 'known-browser', ttlS: knownBrowserTtlS },
+    now,
+  )
+  /** Its id, where the cookie was given to it for this e-mail; undefined for a cookie that is forged, too old or of another account. */
+  function idOf(cookie: string | undefined, email: string): string | undefined {
+    const known = cookies.open(cookie)
+    return known?.account === accountOf(email) ? known.id : undefined
+  }
+  return {
+    idOf,
+    /** Its id, whatever the account. */
+    anyIdOf: (cookie: string | undefined) => cookies.open(cookie)?.id,
+    /** The cookie of a browser that signed in with this e-mail. One that had such a cookie keeps its id. */
+    cookieFor: (email: string, cookie: string | undefined) =>
+      cookies.seal({
+        id: idOf(cookie, email) ?? randomBytes(16).toString('base64url'),
+        account: accountOf(email),
+      }),
+  }
 }

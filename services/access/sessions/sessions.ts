@@ -6,13 +6,15 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Logger } from 'pino'
 import { ulid } from 'ulid'
+import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { writeAdminAction } from '../admin-audit/admin-audit.ts'
 import type { Access } from '../agents/agents.ts'
 import { writePersonChange } from '../people/rows.ts'
+import type { BoughtToken, FirebasePeople } from '../people/sign-in.ts'
+import { type SecretKey, seal, unseal } from '../secrets/sealing.ts'
 
 /** Without being used for so long a session is over. */
 const sessionIdleS = 12 * 3_600
@@ -51,17 +53,9 @@ export interface HeldSession {
   name: string
   role: Access
   mustChangePassword: boolean
+  /** As it is kept; null for a session that has just begun, or began here. */
   providerToken: Buffer | null
   endsAt: Date
-}
-
-export interface Sessions extends Closeable {
-  /** Throws AppError `unauthorized` when the person was changed or removed at this moment. */
-  begin(session: NewSession): Promise<BegunSession>
-  /** Counts as use. Throws AppError `unauthorized` for whatever is not a session with both its secrets. */
-  use(cookie: string | undefined, half: string | undefined): Promise<HeldSession>
-  /** Ends the session of a cookie; false when there is none. Its tokens end on every instance. */
-  end(cookie: string | undefined, requestId: string): Promise<boolean>
 }
 
 /** Condition on a row `s`: neither idle for too long nor too old. */
@@ -70,7 +64,9 @@ export const aliveSession = `s.used_at > now() - make_interval(secs => ${session
 const endsAt = `least(s.created_at + make_interval(secs => ${sessionAgeS}),
   s.used_at + make_interval(secs => ${sessionIdleS}))`
 
-export function openSessions({ relational, log }: { relational: Relational; log: Logger }): Sessions {
+export type Sessions = ReturnType<typeof openSessions>
+
+export function openSessions({ relational, log }: { relational: Relational; log: Logger }) {
   // Sessions that are over are refused anyway: they are deleted so that the table stays small.
   const sweeping = startRepeating(
     { what: 'sweep of sessions', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log },
@@ -80,10 +76,14 @@ export function openSessions({ relational, log }: { relational: Relational; log:
     },
   )
   return {
-    begin: (session) => relational.transaction((tx) => begin(tx, session)),
-    use: (cookie, half) => use(relational, cookie, half),
-    end: (cookie, requestId) => relational.transaction((tx) => end(tx, cookie, requestId)),
-    close: () => sweeping.close(),
+    /** Throws AppError `unauthorized` when the person was changed or removed at this moment. */
+    begin: (session: NewSession) => relational.transaction((tx) => begin(tx, session)),
+    /** Counts as use. Throws AppError `unauthorized` for whatever is not a session with both its secrets. */
+    use: (cookie: string | undefined, half: string | undefined) => use(relational, cookie, half),
+    /** Ends the session of a cookie; false when there is none. Its tokens end on every instance. */
+    end: (cookie: string | undefined, requestId: string) =>
+      relational.transaction((tx) => end(tx, cookie, requestId)),
+    close: sweeping.close,
   }
 }
 
@@ -163,26 +163,23 @@ async function use(
   return { id: row.id, ...rows[0] }
 }
 
-async function end(tx: SqlExecutor, cookie: string | undefined, requestId: string): Promise<boolean> {
-  const row = await findRow(tx, cookie)
-  return row ? endSession(tx, row.id, requestId) : false
-}
-
 /** In a transaction. The person's row is locked first, so that the records of its changes are in order. */
-async function endSession(tx: SqlExecutor, id: string, requestId: string): Promise<boolean> {
+async function end(tx: SqlExecutor, cookie: string | undefined, requestId: string): Promise<boolean> {
+  const session = await findRow(tx, cookie)
+  if (!session) return false
   const { rows } = await tx.query<ChangedPerson>(
     `select uid, role, version from platform.people
      where uid = (select person_uid from platform.sessions where id = $1) for update`,
-    [id],
+    [session.id],
   )
   const person = rows[0]
-  const ended = await tx.query('delete from platform.sessions where id = $1', [id])
+  const ended = await tx.query('delete from platform.sessions where id = $1', [session.id])
   if (!person || ended.rowCount === 0) return false
   await writePersonChange(tx, person, 'signed_out')
   await writeAdminAction(tx, {
     actor: { kind: 'person', id: person.uid },
     action: 'person.sign_out',
-    target: id,
+    target: session.id,
     requestId,
     outcome: 'done',
   })
@@ -219,4 +216,54 @@ function isHashOf(stored: Buffer | null, secret: string): boolean {
 
 function refused(): AppError {
   return new AppError('unauthorized', 'The session is over, or its other half is missing: sign in again.')
+}
+
+/** ID tokens are short-lived, so that most of what a thief of one could do is over soon; Google knows an hour alone. */
+const sessionTokenTtlS = 600
+
+interface SessionTokensParts {
+  identity: AnyIdentityProvider
+  firebase: FirebasePeople | null
+  providerTokens: ProviderTokens
+}
+
+/**
+ * An ID token of the session's person that names the session, so that it ends with it. Under Firebase the account is asked
+ * for first. Throws AppError `unauthorized` when it is not in force any more, `identity_unavailable`.
+ */
+export async function buyIdToken(
+  parts: SessionTokensParts,
+  session: Pick<HeldSession, 'id' | 'personUid' | 'providerToken'>,
+): Promise<BoughtToken> {
+  const { identity, firebase } = parts
+  const claims = { session: session.id }
+  if (identity.driver === 'local') {
+    return {
+      idToken: await identity.idToken(session.personUid, claims, sessionTokenTtlS),
+      expiresInS: sessionTokenTtlS,
+    }
+  }
+  if (!firebase) throw new AppError('identity_unavailable', 'FIREBASE_WEB_API_KEY is not set.')
+  if (session.providerToken !== null) {
+    const token = parts.providerTokens.open(session.id, session.providerToken)
+    if (token === null)
+      throw new AppError('unauthorized', 'The session does not open any more: sign in again.')
+    await firebase.confirm(token)
+  }
+  const { customToken } = await identity.createCustomToken(session.personUid, claims)
+  return firebase.exchange(customToken)
+}
+
+export type ProviderTokens = ReturnType<typeof createProviderTokens>
+
+/** The refresh token of a provider is kept encrypted with the session that it began. */
+export function createProviderTokens(key: SecretKey) {
+  const name = (sessionId: string) => `provider token of ${sessionId}`
+  return {
+    /** It opens for this session alone. */
+    seal: (sessionId: string, token: string) => seal(key, name(sessionId), Buffer.from(token)),
+    /** Null for a token that was not sealed for this session. */
+    open: (sessionId: string, sealed: Buffer) =>
+      unseal([key], name(sessionId), sealed)?.toString('utf8') ?? null,
+  }
 }

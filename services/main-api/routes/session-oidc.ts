@@ -5,7 +5,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '#lib/errors.ts'
-import { issueCode, startTtlS } from '#services/access/oidc/start-cookie.ts'
+import { issueCode, startTtlS } from '#services/access/oidc/oidc.ts'
 import { personOfAccount } from '#services/access/people/people.ts'
 import { cookieOptions, cookiePath, returnOriginOf, startCookie } from '../browser.ts'
 import type { MainApi } from '../main-api.ts'

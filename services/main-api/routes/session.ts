@@ -8,11 +8,10 @@ import { AppError } from '#lib/errors.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import { limitedByAddress } from '#runtime/http/strangers.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { tradeCode } from '#services/access/oidc/start-cookie.ts'
+import { tradeCode } from '#services/access/oidc/oidc.ts'
 import { showPerson } from '#services/access/people/people.ts'
 import type { Person } from '#services/access/people/rows.ts'
-import { buyIdToken } from '#services/access/sessions/id-tokens.ts'
-import { type HeldSession, sessionAgeS } from '#services/access/sessions/sessions.ts'
+import { buyIdToken, type HeldSession, sessionAgeS } from '#services/access/sessions/sessions.ts'
 import {
   browserCookieOf,
   cookieOptions,

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
-import { createFirebasePeople, type FirebasePeople } from '#services/access/people/firebase.ts'
+import { createFirebasePeople, type FirebasePeople } from '#services/access/people/sign-in.ts'
 
 let answer = { status: 200, body: '{}' }
 const asked: { url: string; body: string }[] = []

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { createKnownBrowsers, knownBrowserTtlS } from '#services/access/people/known-browsers.ts'
+import { createKnownBrowsers, knownBrowserTtlS } from '#services/access/people/sign-in-limits.ts'
 import { parseSecretKey } from '#services/access/secrets/sealing.ts'
 
 const newKey = () => parseSecretKey(randomBytes(32).toString('hex'))!

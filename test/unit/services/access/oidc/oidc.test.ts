@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
-import { createStartCookies, issueCode, startTtlS, tradeCode } from '#services/access/oidc/start-cookie.ts'
+import { createStartCookies, issueCode, startTtlS, tradeCode } from '#services/access/oidc/oidc.ts'
 import { addPerson } from '#services/access/people/people.ts'
 import { notedBy } from '#services/access/people/rows.ts'
 import { newSecretKey } from '#services/access/secrets/sealing.ts'
