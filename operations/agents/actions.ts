@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { deleteAgent, listAgents, showAgent, updateAgent } from '#services/access/agents/agents.ts'
 import { createRecentOperations } from '#services/access/audit/trail/recent-operations.ts'
-import { readSessions } from '#services/access/gateway-keys/gateway-keys.ts'
+import { readSessions } from '#services/access/callers/credentials.ts'
 import { limitRowsOf } from '#services/access/limits/limit-rows.ts'
 import { limitsOf } from '#services/access/limits/limiter.ts'
 import { type Action, defineAction, tableOf } from '../action.ts'

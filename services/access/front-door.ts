@@ -3,16 +3,14 @@
  * `access` and answers within `withAudit` and `idempotent`.
  */
 
-import type { FastifyInstance } from 'fastify'
-import type { Logger } from 'pino'
-import type { Relational } from '#engines/relational/port.ts'
-import { describeError } from '#lib/errors.ts'
-import { type Closeable, createScope } from '#lib/resource.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { AppError } from '#lib/errors.ts'
+import { openTogether } from '#lib/resource.ts'
+import { describeScope } from '#runtime/http/api/facts.ts'
+import { problemFor } from '#runtime/http/errors.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
-import { audit } from './audit/trail/audit.ts'
-import { type AuditTrail, openAuditTrail } from './audit/trail/trail.ts'
-import type { CredentialCheck } from './callers/credentials.ts'
-import { type GatewayKeys, openGatewayKeys } from './gateway-keys/gateway-keys.ts'
+import { type AuditTrail, beginAudit, openAuditTrail, operationOf } from './audit/trail/audit.ts'
+import { type CredentialCheck, openGatewayKeys } from './callers/credentials.ts'
 import { type Limiter, limitRate, openLimiter } from './limits/limiter.ts'
 
 interface FrontDoor {
@@ -37,14 +35,7 @@ export function access(scope: FastifyInstance, { credential, roles, limits, trai
   if (limits) limitRate(scope, limits)
 }
 
-export interface Access extends Closeable {
-  keys: GatewayKeys
-  limiter: Limiter
-  audit: AuditTrail
-  /** Where answers under an Idempotency-Key are kept. */
-  relational: Relational
-  log: Logger
-}
+export type Access = Awaited<ReturnType<typeof openAccess>>
 
 type AccessContext = Pick<
   ServiceContext<'eventLog' | 'relational', unknown>,
@@ -59,23 +50,66 @@ interface AccessOptions {
 }
 
 /** Close it after the last answer. */
-export async function openAccess(context: AccessContext, options: AccessOptions): Promise<Access> {
-  const { engines, log } = context
+export function openAccess(context: AccessContext, options: AccessOptions) {
+  const { engines, log, publisher } = context
   const { relational } = engines
-  const scope = createScope((part, error) =>
-    log.error({ part, reason: describeError(error) }, 'service.close-failed'),
-  )
-  try {
-    return {
-      keys: scope.add('keys', await openGatewayKeys({ ...engines, publisher: context.publisher, log })),
-      audit: scope.add('audit', openAuditTrail(context, options.name)),
-      limiter: scope.add('limits', openLimiter({ ...context, relational }, options)),
-      relational,
-      log,
-      close: () => scope.close(),
+  return openTogether(log, async (scope) => ({
+    keys: scope.add('keys', await openGatewayKeys({ ...engines, publisher, log })),
+    audit: scope.add('audit', openAuditTrail(context, options.name)),
+    limiter: scope.add('limits', openLimiter({ relational, log }, options)),
+    /** Where answers under an Idempotency-Key are kept. */
+    relational,
+    log,
+  }))
+}
+
+const collectionShownMax = 64
+
+interface AuditedOptions {
+  /** The agent of the platform that a failed request belongs to; null: of none. Default: the caller. */
+  agentOf?(request: FastifyRequest, problem: AppError): string | null | Promise<string | null>
+  /** Default: the `collection` that body or query name. */
+  collectionOf?(request: FastifyRequest): string | null
+}
+
+/**
+ * Writes the audit records of failed requests of `scope`, and only counts those that a flood may consist of: 429, what a
+ * limit refused, and callers that are no agent of the platform. What succeeds is audited by `withAudit`.
+ */
+export function audit(
+  scope: FastifyInstance,
+  trail: AuditTrail,
+  { agentOf = agentOfCaller, collectionOf = namedCollection }: AuditedOptions = {},
+): void {
+  if (!scope.hasRequestDecorator('audit')) scope.decorateRequest('audit', null)
+  describeScope(scope, { problems: ['log_unavailable'] })
+  scope.setErrorHandler(async (error, request, reply) => {
+    const problem = problemFor(error, request)
+    const agentId = await agentOf(request, problem)
+    if (!request.audit && (agentId === null || request.unmetered || problem.statusCode === 429)) {
+      trail.refused(agentId, operationOf(request), problem.code, problem.statusCode)
+      throw error
     }
-  } catch (error) {
-    await scope.close()
+    // Where it has begun already, its agent and collection are known.
+    const entry = request.audit ?? beginAudit(trail, request, agentId as string, collectionOf(request))
+    // The beginning must be in the log before any answer: where that fails, that is the answer.
+    await entry.acknowledged
+    entry.end(problem.code, problem.statusCode, reply.elapsedTime)
     throw error
-  }
+  })
+}
+
+function agentOfCaller(request: FastifyRequest): string | null {
+  return request.caller?.agentId ?? null
+}
+
+/** What a faulty request named, if anything. */
+function namedCollection(request: FastifyRequest): string | null {
+  const named = fieldOf(request.body) ?? fieldOf(request.query)
+  return named === undefined ? null : named.slice(0, collectionShownMax).toWellFormed()
+}
+
+function fieldOf(value: unknown): string | undefined {
+  const collection = (value as { collection?: unknown } | null | undefined)?.collection
+  return typeof collection === 'string' ? collection : undefined
 }

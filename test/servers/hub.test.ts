@@ -3,7 +3,7 @@
  * their midst. The records of the topic are the rows, and the versions of each note and goal are in order.
  */
 
-import { randomBytes, randomUUID } from 'node:crypto'
+import { hash, randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,6 @@ import { parseAvro, schemasDirectory, writeValue } from '#runtime/publish/codec.
 import { openPlatform, type Platform } from '#runtime/start/platform.ts'
 import type { HubRecord } from '#schemas/types.ts'
 import { provisionAgent } from '#services/access/agents/agents.ts'
-import { hashKey } from '#services/access/gateway-keys/gateway-keys.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { hubRecords } from '#topics/catalog.ts'
 import { readAll } from '../contract/event-log/world.ts'
@@ -76,7 +75,7 @@ async function newKey({ engines: { relational } }: Platform): Promise<string> {
   const made = `vk_live_${randomBytes(32).toString('base64url')}`
   await relational.query(
     `insert into platform.gateway_keys (hash, agent_uid, shown, expires_at) values ($1, $2, 'shown', now() + interval '1 hour')`,
-    [hashKey(made), agent.uid],
+    [hash('sha256', made, 'buffer'), agent.uid],
   )
   return made
 }

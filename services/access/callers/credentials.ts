@@ -1,15 +1,27 @@
 /**
  * What the routes of a scope ask for: a gateway key, an ID token, or either; the caller behind it is the request's. And what
- * a route asks of the caller's access.
+ * a route asks of the caller's access. Also finds the agent behind a gateway key, and shows which keys an agent has.
  */
 
+import { hash } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { FollowParts } from '#runtime/follow/follow-topic.ts'
 import { type Credential, describeScope } from '#runtime/http/api/facts.ts'
+import { startRepeating } from '#runtime/repeat.ts'
+import { agentsChanges } from '#topics/catalog.ts'
 import { type Access, accessLevels } from '../agents/agents.ts'
-import type { GatewayKeys } from '../gateway-keys/gateway-keys.ts'
 import type { Tokens } from '../tokens/tokens.ts'
-import { type Caller, callerOf } from './caller.ts'
+import {
+  agentCaller,
+  type Caller,
+  type CallerRow,
+  callerColumns,
+  callerOf,
+  type Found,
+  openFollowedCallers,
+} from './caller.ts'
 
 /** Makes a scope ask for a credential: what it does not let in is answered before its body is read. */
 export type CredentialCheck = (scope: FastifyInstance) => void
@@ -142,4 +154,88 @@ export function leastAccess(least: Exclude<Access, 'viewer'>): onRequestHookHand
     if (allowed.includes(callerOf(request).access)) return done()
     done(new AppError('forbidden', `This needs an agent with access ${allowed.join(' or ')}.`))
   }
+}
+
+export type GatewayKeys = Awaited<ReturnType<typeof openGatewayKeys>>
+
+const bearer = /^Bearer +(vk_live_[A-Za-z0-9_-]{43})$/i
+const sweepEveryMs = 10 * 60_000
+
+/**
+ * Follows `agents.changes`: any change of an agent drops its cached keys. A cached key counts only while that tail is
+ * current; else, and every 60 s, the database is asked.
+ */
+export async function openGatewayKeys(parts: FollowParts & { relational: Relational }) {
+  const { relational, log } = parts
+  const callers = await openFollowedCallers({
+    ...parts,
+    topics: [agentsChanges],
+    ask: (keyHash) => askDatabase(relational, keyHash),
+    refused,
+  })
+
+  // What ran out is refused anyway: it is deleted so that the tables stay small.
+  const sweeping = startRepeating(
+    { what: 'sweep of gateway keys', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log },
+    async () => {
+      await relational.query('delete from platform.gateway_keys where expires_at < now()')
+      await relational.query('delete from platform.challenges where expires_at < now()')
+    },
+  )
+  return {
+    /**
+     * The agent behind an `Authorization: Bearer vk_live_…` header; at once when the key is cached. Throws (or rejects
+     * with) AppError `unauthorized` for whatever is not a valid key, `relational_engine_unavailable` when only the
+     * database knows and it is away.
+     */
+    authenticate(authorization: string | undefined): Caller | Promise<Caller> {
+      const key = bearer.exec(authorization ?? '')?.[1]
+      if (key === undefined) throw refused()
+      return callers.find(hash('sha256', key, 'base64'))
+    },
+    async close(): Promise<void> {
+      await sweeping.close()
+      await callers.close()
+    },
+  }
+}
+
+async function askDatabase(relational: Relational, keyHash: string): Promise<Found | undefined> {
+  const { rows } = await relational.query<CallerRow & { left_ms: number }>(
+    `select ${callerColumns},
+            (extract(epoch from k.expires_at - now()) * 1000)::bigint as left_ms
+     from platform.gateway_keys k join platform.agents a on a.uid = k.agent_uid
+     where k.hash = $1 and k.expires_at > now()`,
+    [Buffer.from(keyHash, 'base64')],
+  )
+  const row = rows[0]
+  if (!row) return undefined
+  // The database's clock decides; this one only counts down.
+  const expiresAt = Date.now() + Number(row.left_ms)
+  return { caller: { ...agentCaller(row), tokenExpiresAt: expiresAt }, expiresAt }
+}
+
+function refused(): AppError {
+  return new AppError('unauthorized', 'Send a valid gateway key: Authorization: Bearer vk_live_…')
+}
+
+interface Session {
+  key: string
+  created_at: string
+  expires_at: string
+}
+
+const sessionsMax = 1_000
+
+export async function readSessions(executor: SqlExecutor, uid: string): Promise<Session[]> {
+  const { rows } = await executor.query<{ shown: string; created_at: Date; expires_at: Date }>(
+    `select shown, created_at, expires_at from platform.gateway_keys
+     where agent_uid = $1 and expires_at > now() order by created_at desc limit ${sessionsMax}`,
+    [uid],
+  )
+  return rows.map(({ shown, created_at, expires_at }) => ({
+    key: shown,
+    created_at: created_at.toISOString(),
+    expires_at: expires_at.toISOString(),
+  }))
 }

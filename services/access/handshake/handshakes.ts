@@ -1,17 +1,13 @@
 /** Handshakes, within limits: an agent proves that it has its private key and gets a gateway key. Challenges and keys are rows. */
 
-import { randomBytes } from 'node:crypto'
-import type { Logger } from 'pino'
+import { hash, randomBytes } from 'node:crypto'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { clientNetwork } from '#lib/hosts.ts'
 import { createLru } from '#lib/lru.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { createSlidingWindows, refuseFor } from '#lib/sliding-window.ts'
-import { startRepeating } from '#runtime/repeat.ts'
 import { agentIdPattern } from '../agents/agents.ts'
 import { isSignedBy, publicKeyObject } from '../agents/key-pair.ts'
-import { hashKey } from '../gateway-keys/gateway-keys.ts'
 
 export const challengeTtlS = 60
 const pendingPerAddressMax = 8
@@ -19,10 +15,9 @@ const pendingPerAgentMax = 256
 /** Challenges that one signature is compared with: those of the caller's network, and a few for callers that move. */
 const triedMax = 16
 const knownAgentsMax = 10_000
-const sweepEveryMs = 10 * 60_000
 const signaturePattern = /^[0-9a-fA-F]{128}$/
 
-export interface Challenge {
+interface Challenge {
   serverNonce: string
   fingerprint: string
 }
@@ -32,37 +27,16 @@ interface IssuedKey {
   expiresInS: number
 }
 
-/** `admitAddress` and `admitAgent` come first, before anything is looked up. */
-export interface Handshakes extends HandshakeLimits, Closeable {
-  /** Throws AppError `unknown_agent`. A table that is full pushes out an older challenge: see `makeRoom`. */
-  challenge(agentId: string, clientNonce: string, address: string): Promise<Challenge>
-  /** Throws AppError `invalid_signature` whatever is wrong, `rate_limited` where the agent's failures are used up. */
-  verify(agentId: string, signature: string, address: string): Promise<IssuedKey>
-  /** True when the agent exists, as far as this instance learned lately or the database says. */
-  isKnown(agentId: string): Promise<boolean>
-  /** The same without asking the database: a flood of refusals must not reach it. */
-  wasKnown(agentId: string): boolean
-}
+export type Handshakes = ReturnType<typeof openHandshakes>
 
-interface HandshakesParts {
-  relational: Relational
-  log: Logger
-  /** Lifetime of a gateway key. */
-  keyTtlS: number
-}
-
-export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): Handshakes {
+/** `admitAddress` and `admitAgent` come first, before anything is looked up. `keyTtlS` is the lifetime of a gateway key. */
+export function openHandshakes({ relational, keyTtlS }: { relational: Relational; keyTtlS: number }) {
   const known = createLru<string, true>(knownAgentsMax, { ttl: 60_000 })
-  // Challenges that ran out are refused anyway: they are deleted so that the table stays small.
-  const sweeping = startRepeating(
-    { what: 'sweep of challenges', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log },
-    () => relational.query('delete from platform.challenges where expires_at < now()'),
-  )
   const limits = createHandshakeLimits()
   return {
     ...limits,
-    close: () => sweeping.close(),
-    async challenge(agentId, clientNonce, address) {
+    /** Throws AppError `unknown_agent`. A table that is full pushes out an older challenge: see `makeRoom`. */
+    async challenge(agentId: string, clientNonce: string, address: string): Promise<Challenge> {
       if (!agentIdPattern.test(agentId)) throw unknownAgent()
       const serverNonce = randomBytes(32).toString('hex')
       const fingerprint = await relational
@@ -76,7 +50,8 @@ export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): H
       known.set(agentId, true)
       return { serverNonce, fingerprint }
     },
-    async verify(agentId, signature, address) {
+    /** Throws AppError `invalid_signature` whatever is wrong, `rate_limited` where the agent's failures are used up. */
+    async verify(agentId: string, signature: string, address: string): Promise<IssuedKey> {
       if (!agentIdPattern.test(agentId)) throw invalidSignature()
       const pending = await readPending(relational, agentId, clientNetwork(address))
       if (pending.length === 0) {
@@ -93,8 +68,10 @@ export function openHandshakes({ relational, log, keyTtlS }: HandshakesParts): H
       await issue(relational, matching, apiKey, keyTtlS)
       return { apiKey, expiresInS: keyTtlS }
     },
-    wasKnown: (agentId) => known.has(agentId),
-    async isKnown(agentId) {
+    /** As `isKnown`, without asking the database: a flood of refusals must not reach it. */
+    wasKnown: (agentId: string) => known.has(agentId),
+    /** True when the agent exists, as far as this instance learned lately or the database says. */
+    async isKnown(agentId: string): Promise<boolean> {
       if (!agentIdPattern.test(agentId)) return false
       if (known.has(agentId)) return true
       const { rowCount } = await relational.query(
@@ -210,7 +187,7 @@ async function issue(relational: Relational, matching: Pending, apiKey: string, 
       await tx.query(
         `insert into platform.gateway_keys (hash, agent_uid, shown, expires_at)
          values ($1, $2, $3, now() + make_interval(secs => $4))`,
-        [hashKey(apiKey), matching.uid, apiKey.slice(8, 14), ttlS],
+        [hash('sha256', apiKey, 'buffer'), matching.uid, apiKey.slice(8, 14), ttlS],
       )
     })
   } catch (error) {

@@ -5,7 +5,7 @@ import { describeError } from '#lib/errors.ts'
 import { createScope, type Scope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
-import { openGatewayKeys } from '#services/access/gateway-keys/gateway-keys.ts'
+import { openGatewayKeys } from '#services/access/callers/credentials.ts'
 import {
   type CallerStreams,
   createCallerStreams,

@@ -38,10 +38,7 @@ export async function openGateway(context: GatewayContext) {
     )
     const access = scope.add('access', await openAccess(context, { name: 'vector-gateway' }))
     const keyTtlS = context.config.GATEWAY_KEY_TTL_S
-    const handshakes = scope.add(
-      'handshakes',
-      openHandshakes({ relational: engines.relational, log, keyTtlS }),
-    )
+    const handshakes = openHandshakes({ relational: engines.relational, keyTtlS })
     const progress = scope.add(
       'progress',
       await openProgress({

@@ -1,12 +1,22 @@
-/** Makes the operations of an ingress leave audit records, whatever their outcome. */
+/**
+ * The audit records of operations: the beginning is in the log before an operation is answered, the end follows, with others.
+ * `withAudit` makes an operation of an ingress leave them.
+ */
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AppError } from '#lib/errors.ts'
-import { describeScope } from '#runtime/http/api/facts.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Counter } from 'prom-client'
+import { deadlines } from '#lib/deadlines.ts'
+import { describeError, isUnavailable } from '#lib/errors.ts'
+import { newEventId } from '#lib/ids.ts'
+import { partitionOf } from '#lib/murmur2.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
-import { problemFor } from '#runtime/http/errors.ts'
+import { sharedMetric } from '#runtime/observe/metrics.ts'
+import { headerNames, type OutgoingMessage, type Publisher } from '#runtime/publish/messages.ts'
+import type { ServiceContext } from '#runtime/start/service.ts'
+import type { AuditEvent } from '#schemas/types.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import type { AuditEntry, AuditTrail } from './trail.ts'
+import { auditEvents } from '#topics/catalog.ts'
+import { createRefusals } from './refusals.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -19,7 +29,232 @@ declare module 'fastify' {
   }
 }
 
-const collectionShownMax = 64
+const ownPartitionTimeoutMs = deadlines.request.auditMs
+const otherPartitionTimeoutMs = deadlines.request.auditElsewhereMs
+/** A partition that did not answer is passed over for this long. */
+const avoidMs = 5_000
+
+interface AuditedRequest {
+  agentId: string
+  operation: string
+  collection: string | null
+  requestId: string
+  /** Further record headers: request id, traceparent. */
+  headers: Record<string, string>
+}
+
+interface AuditEntry {
+  /** Resolves when the beginning is in the log; rejects with AppError `log_unavailable` or `overloaded`. */
+  acknowledged: Promise<void>
+  /** Writes the end some tenths of a second later, without waiting. Only the first call counts. */
+  end(outcome: string, statusCode: number, tookMs: number): void
+}
+
+export type AuditTrail = ReturnType<typeof createAuditTrail>
+
+interface AuditTrailParts {
+  publisher: Pick<Publisher, 'publish' | 'locationOf'>
+  /** Called with how many records are given up, and why. */
+  onLost(count: number, error: unknown): void
+  now?(): number
+}
+
+/** With the metric `<name>_audit_lost_records_total` and a log line for what could not be written. */
+export function openAuditTrail(
+  { publisher, log, metrics }: Pick<ServiceContext<never, unknown>, 'publisher' | 'log' | 'metrics'>,
+  name: string,
+): AuditTrail {
+  const help = 'Audit ends and summaries that could not be written'
+  const lost = sharedMetric(
+    metrics,
+    `${name.replaceAll('-', '_')}_audit_lost_records_total`,
+    (common) => new Counter({ ...common, help }),
+  )
+  return createAuditTrail({
+    publisher,
+    onLost(count, error) {
+      lost.inc(count)
+      log.warn({ reason: describeError(error) }, 'audit.lost')
+    },
+  })
+}
+
+export function createAuditTrail(parts: AuditTrailParts) {
+  const now = parts.now ?? Date.now
+  const publishBegun = createBegunPublisher(parts.publisher, now)
+  const ends = createEnds({
+    publish: (messages, partition) =>
+      parts.publisher.publish(auditEvents, messages, partition === null ? {} : { partition }),
+    onLost: parts.onLost,
+  })
+  const refusals = createRefusals((event) => ends.add(null, messageOf(event, {})), now)
+
+  return {
+    begin(request: AuditedRequest): AuditEntry {
+      const event = begunEvent(request, now())
+      const headers = { ...request.headers, [headerNames.agent]: request.agentId }
+      const begun = publishBegun(event, headers)
+      const acknowledged = begun.then(() => undefined)
+      // A caller that does not wait for it must not end the process.
+      acknowledged.catch(() => undefined)
+      let ended = false
+      return {
+        acknowledged,
+        end(outcome, statusCode, tookMs) {
+          if (ended) return
+          ended = true
+          const end: AuditEvent = {
+            ...event,
+            phase: 'ended',
+            outcome,
+            status_code: statusCode,
+            took_ms: Math.round(tookMs * 1_000) / 1_000,
+          }
+          begun.then(
+            (partition) => ends.add(partition, messageOf(end, headers)),
+            // Without its beginning the request was answered 503: there is nothing to end.
+            () => undefined,
+          )
+        },
+      }
+    },
+    /** Counts a refused request; `agentId` null for callers that are no agent of the platform. One summary a minute counts them. */
+    refused: refusals.count,
+    async close(): Promise<void> {
+      // Records ended just now reach the queue in this turn.
+      await new Promise((resolve) => setImmediate(resolve))
+      refusals.close()
+      await ends.flush()
+    },
+  }
+}
+
+function begunEvent(request: AuditedRequest, occurredAt: number): AuditEvent {
+  return {
+    event_id: newEventId(),
+    phase: 'begun',
+    agent_id: request.agentId,
+    operation: request.operation,
+    collection: request.collection,
+    outcome: 'unknown',
+    status_code: null,
+    took_ms: null,
+    request_id: request.requestId,
+    count: 1,
+    occurred_at: occurredAt,
+  }
+}
+
+function messageOf(event: AuditEvent, headers: Record<string, string>) {
+  // Both records are the whole note under the same id, yet two events: consumers drop repeats by the record's event id.
+  return { key: event.agent_id, value: event, eventId: `${event.event_id}-${event.phase}`, headers }
+}
+
+/** The agent's own partition first, so that its records keep their order; another one when that does not answer. */
+function createBegunPublisher(publisher: AuditTrailParts['publisher'], now: () => number) {
+  const avoidedUntil = new Map<number, number>()
+  async function send(
+    event: AuditEvent,
+    headers: Record<string, string>,
+    partition: number,
+    timeoutMs: number,
+  ): Promise<number> {
+    try {
+      await publisher.publish(auditEvents, [messageOf(event, headers)], { partition, timeoutMs })
+      if (avoidedUntil.size > 0) avoidedUntil.delete(partition)
+      return partition
+    } catch (error) {
+      if (isUnavailable(error)) avoidedUntil.set(partition, now() + avoidMs)
+      throw error
+    }
+  }
+  function isAvoided(partition: number): boolean {
+    return (avoidedUntil.get(partition) ?? 0) > now()
+  }
+  function anotherThan(own: number, partitions: number): number {
+    const others = Array.from({ length: partitions }, (_, n) => n).filter((n) => n !== own)
+    const good = others.filter((n) => !isAvoided(n))
+    const from = good.length > 0 ? good : others
+    return from[Math.floor(Math.random() * from.length)] ?? own
+  }
+  return async function publishBegun(event: AuditEvent, headers: Record<string, string>): Promise<number> {
+    const partitions = publisher.locationOf(auditEvents).partitions
+    const own = partitionOf(Buffer.from(event.agent_id), partitions)
+    if (!isAvoided(own)) {
+      try {
+        return await send(event, headers, own, ownPartitionTimeoutMs)
+      } catch (error) {
+        if (!isUnavailable(error)) throw error
+      }
+    }
+    return send(event, headers, anotherThan(own, partitions), otherPartitionTimeoutMs)
+  }
+}
+
+/**
+ * An end waits this long for others to go with it: an append for each, and what reads it, would keep the log busy when
+ * the beginning of the next request comes, for which a caller waits. A kill loses the ends of this time: their notes
+ * read outcome `unknown`.
+ */
+const gatherMs = 200
+const gatheredMax = 200
+/** Ends that wait for the log at once; further ones are given up (their notes read outcome `unknown`). */
+const waitingMax = 20_000
+
+type EndMessage = OutgoingMessage<string, AuditEvent>
+
+interface EndsParts {
+  /** `partition` null: each goes to that of its key. */
+  publish(messages: EndMessage[], partition: number | null): Promise<unknown>
+  /** Called with how many ends are given up, and why. */
+  onLost(count: number, error: unknown): void
+}
+
+export function createEnds(parts: EndsParts) {
+  const gathered = new Map<number | null, EndMessage[]>()
+  const open = new Set<Promise<unknown>>()
+  let waiting = 0
+  let timer: NodeJS.Timeout | undefined
+
+  function send(partition: number | null): void {
+    const messages = gathered.get(partition)
+    if (!messages) return
+    gathered.delete(partition)
+    const sent: Promise<unknown> = parts
+      .publish(messages, partition)
+      .catch((error) => parts.onLost(messages.length, error))
+      .finally(() => {
+        waiting -= messages.length
+        open.delete(sent)
+      })
+    open.add(sent)
+  }
+  function sendAll(): void {
+    clearTimeout(timer)
+    timer = undefined
+    for (const partition of [...gathered.keys()]) send(partition)
+  }
+
+  return {
+    add(partition: number | null, message: EndMessage): void {
+      if (waiting >= waitingMax) {
+        parts.onLost(1, new Error('too many audit ends wait for the log'))
+        return
+      }
+      waiting += 1
+      const messages = gathered.get(partition)
+      if (messages) messages.push(message)
+      else gathered.set(partition, [message])
+      if (messages && messages.length >= gatheredMax) send(partition)
+      timer ??= setTimeout(sendAll, gatherMs)
+    },
+    /** Resolves when every end that was added is written or given up. */
+    async flush(): Promise<void> {
+      sendAll()
+      while (open.size > 0) await Promise.all(open)
+    },
+  }
+}
 
 /** What an operation is about; its agent is the caller where nothing else is said. */
 interface AuditSubject {
@@ -35,51 +270,18 @@ export async function withAudit<T>(
   { agentId, collection = null }: AuditSubject,
   work: () => Promise<T>,
 ): Promise<T> {
-  const entry = begin(trail, request, agentId ?? callerOf(request).agentId, collection)
+  const entry = beginAudit(trail, request, agentId ?? callerOf(request).agentId, collection)
   const [result] = await Promise.all([work(), entry.acknowledged])
   entry.end('ok', reply.statusCode, reply.elapsedTime)
   return result
-}
-
-interface AuditedOptions {
-  /** The agent of the platform that a failed request belongs to; null: of none. Default: the caller. */
-  agentOf?(request: FastifyRequest, problem: AppError): string | null | Promise<string | null>
-  /** Default: the `collection` that body or query name. */
-  collectionOf?(request: FastifyRequest): string | null
-}
-
-/**
- * Writes the audit records of failed requests of `scope`, and only counts those that a flood may consist of: 429, what a
- * limit refused, and callers that are no agent of the platform. What succeeds is audited by `withAudit`.
- */
-export function audit(
-  scope: FastifyInstance,
-  trail: AuditTrail,
-  { agentOf = agentOfCaller, collectionOf = namedCollection }: AuditedOptions = {},
-): void {
-  if (!scope.hasRequestDecorator('audit')) scope.decorateRequest('audit', null)
-  describeScope(scope, { problems: ['log_unavailable'] })
-  scope.setErrorHandler(async (error, request, reply) => {
-    const problem = problemFor(error, request)
-    const agentId = await agentOf(request, problem)
-    if (!request.audit && (agentId === null || request.unmetered || problem.statusCode === 429)) {
-      trail.refused(agentId, operationOf(request), problem.code, problem.statusCode)
-      throw error
-    }
-    // Where it has begun already, its agent and collection are known.
-    const entry = request.audit ?? begin(trail, request, agentId as string, collectionOf(request))
-    // The beginning must be in the log before any answer: where that fails, that is the answer.
-    await entry.acknowledged
-    entry.end(problem.code, problem.statusCode, reply.elapsedTime)
-    throw error
-  })
 }
 
 export function operationOf(request: FastifyRequest): string {
   return request.routeOptions.config.operation ?? 'unknown'
 }
 
-function begin(
+/** Begins the audit of the request. */
+export function beginAudit(
   trail: AuditTrail,
   request: FastifyRequest,
   agentId: string,
@@ -94,19 +296,4 @@ function begin(
   })
   request.audit = entry
   return entry
-}
-
-function agentOfCaller(request: FastifyRequest): string | null {
-  return request.caller?.agentId ?? null
-}
-
-/** What a faulty request named, if anything. */
-function namedCollection(request: FastifyRequest): string | null {
-  const named = fieldOf(request.body) ?? fieldOf(request.query)
-  return named === undefined ? null : named.slice(0, collectionShownMax).toWellFormed()
-}
-
-function fieldOf(value: unknown): string | undefined {
-  const collection = (value as { collection?: unknown } | null | undefined)?.collection
-  return typeof collection === 'string' ? collection : undefined
 }

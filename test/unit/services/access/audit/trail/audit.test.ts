@@ -6,13 +6,9 @@
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
+import type { OutgoingMessage } from '#runtime/publish/messages.ts'
 import type { AuditEvent } from '#schemas/types.ts'
-import {
-  type AuditTrail,
-  createAuditTrail,
-  createEnds,
-  type EndMessage,
-} from '#services/access/audit/trail/trail.ts'
+import { createAuditTrail, createEnds } from '#services/access/audit/trail/audit.ts'
 
 interface Published {
   event: AuditEvent
@@ -28,7 +24,7 @@ const request = { agentId: 'whale', operation: 'search', collection: 'posts', re
 function trailOver(away: (partition: number | undefined) => boolean = () => false) {
   const published: Published[] = []
   const tries: (number | undefined)[] = []
-  const trail: AuditTrail = createAuditTrail({
+  const trail = createAuditTrail({
     publisher: {
       locationOf: ({ name }) => ({ physicalName: name, epoch: 1, partitions }),
       publish: (async (
@@ -133,9 +129,10 @@ test('more agents than are counted apart are counted together', async () => {
   expect(published.find(({ event }) => event.agent_id === '(unknown)')?.event.count).toBe(200)
 })
 
+type EndMessage = OutgoingMessage<string, AuditEvent>
 const end = (id: string) => ({ key: 'scout', value: null, eventId: id }) as EndMessage
 
-function harness(publish: (messages: EndMessage[], partition: number) => Promise<unknown>) {
+function harness(publish: (messages: EndMessage[], partition: number | null) => Promise<unknown>) {
   const lost: number[] = []
   const ends = createEnds({ publish, onLost: (count) => lost.push(count) })
   return { ends, lost }
@@ -143,7 +140,7 @@ function harness(publish: (messages: EndMessage[], partition: number) => Promise
 
 describe('ends of audited requests', () => {
   test('of one moment and partition go together, in order', async () => {
-    const sent: [number, string[]][] = []
+    const sent: [number | null, string[]][] = []
     const { ends } = harness(async (messages, partition) => {
       sent.push([partition, messages.map((message) => message.eventId!)])
     })
