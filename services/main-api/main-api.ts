@@ -4,7 +4,6 @@ import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { createRecordTexts, type RecordTexts } from '#operations/topic-stream/texts.ts'
-import { startRepeating } from '#runtime/repeat.ts'
 import {
   createKeyLimits,
   createLastUse,
@@ -16,7 +15,7 @@ import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
 import { createReadTurns, type ReadTurns } from '#services/access/limits/read-turns.ts'
 import type { OneTimePassword } from '#services/access/people/first-admin.ts'
 import { openPeople, type People } from '#services/access/people/open-people.ts'
-import { openProvider, sweepRefreshTokens } from '#services/access/provider/provider.ts'
+import { openProvider } from '#services/access/provider/provider.ts'
 import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { type Feed, openFeed } from '#services/records/api/events/feed.ts'
 import { openRunsFollowed, type RunsFollowed } from '#services/runs/gateway/gateway.ts'
@@ -43,8 +42,6 @@ export interface MainApi extends Closeable {
   people: People
 }
 
-const sweepEveryMs = 60 * 60_000
-
 /** `port` is the one that the interface listens on, once it does. Close it after the last answer. */
 export async function openMainApi(
   context: MainApiContext,
@@ -65,11 +62,6 @@ export async function openMainApi(
     const lastUse = scope.add('last use', createLastUse({ relational, log }))
     const feed = scope.add('feed', await openFeed({ eventLog, codec, publisher, log }))
     const runs = await openRunsFollowed(context, scope)
-    const sweep = { what: 'sweep of refresh tokens', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log }
-    scope.add(
-      'sweep',
-      startRepeating(sweep, () => sweepRefreshTokens(relational)),
-    )
     return {
       context,
       identity,

@@ -8,7 +8,6 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { clientNetwork } from '#lib/hosts.ts'
 import { createLru } from '#lib/lru.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { createSlidingWindows, refuseFor } from '#lib/sliding-window.ts'
 import { agentCaller, type Caller, type CallerRow, callerColumns } from '../callers/caller.ts'
 
@@ -117,10 +116,7 @@ const notedEveryMs = 60_000
 const gatherMs = 1_000
 const notedKeysMax = 20_000
 
-export interface LastUse extends Closeable {
-  /** The key was used now; returns at once. */
-  note(keyId: string): void
-}
+export type LastUse = ReturnType<typeof createLastUse>
 
 export function createLastUse({
   relational,
@@ -130,7 +126,7 @@ export function createLastUse({
   relational: Relational
   log: Logger
   now?: () => number
-}): LastUse {
+}) {
   const noted = createLru<string, number>(notedKeysMax)
   let waiting = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined
@@ -152,7 +148,8 @@ export function createLastUse({
   }
 
   return {
-    note(keyId) {
+    /** The key was used now; returns at once. */
+    note(keyId: string): void {
       const at = now()
       if (at - (noted.get(keyId) ?? Number.NEGATIVE_INFINITY) < notedEveryMs || waiting.size >= notedKeysMax)
         return

@@ -17,36 +17,26 @@ export interface CallerStreamOptions extends EventStreamOptions {
   quiet?: boolean
 }
 
-export interface CallerStreams {
-  /**
-   * Answers with the stream that `run` writes to, until it resolves or its signal aborts: the reader left, or has the
-   * event `end`, `{code}`, behind it. Throws AppError `too_many_streams`.
-   */
-  answer(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    run: (stream: EventStream, signal: AbortSignal) => Promise<void>,
-    options?: CallerStreamOptions,
-  ): FastifyReply
-  /**
-   * Resolves with what `work` does, which holds a place meanwhile as a stream does. Its signal aborts when the caller left
-   * or the service stops: then it answers what it has. Throws AppError `too_many_streams`, and `unauthorized` or
-   * `token_expired` where the caller's right ended.
-   */
-  hold<T>(request: FastifyRequest, reply: FastifyReply, work: (signal: AbortSignal) => Promise<T>): Promise<T>
-  /** Before the service closes its connections. */
-  endAll(): void
-}
+export type CallerStreams = ReturnType<typeof createCallerStreams>
 
 export function createCallerStreams(
   { tokens, log }: { tokens: Pick<Tokens, 'watch'>; log: Logger },
-  places: StreamPlaces = createStreamPlaces(),
-): CallerStreams {
+  places: ReturnType<typeof createStreamPlaces> = createStreamPlaces(),
+) {
   // No more than places.
   const open = new Map<EventStream, (code: ErrorCode) => void>()
   const held = new Set<AbortController>()
   return {
-    answer(request, reply, run, { quiet = false, place: taken, ...options } = {}) {
+    /**
+     * Answers with the stream that `run` writes to, until it resolves or its signal aborts: the reader left, or has the
+     * event `end`, `{code}`, behind it. Throws AppError `too_many_streams`.
+     */
+    answer(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      run: (stream: EventStream, signal: AbortSignal) => Promise<void>,
+      { quiet = false, place: taken, ...options }: CallerStreamOptions = {},
+    ): FastifyReply {
       const caller = callerOf(request)
       const place = taken ?? places.take(caller.uid)
       const stream = openEventStream(reply, options)
@@ -70,7 +60,16 @@ export function createCallerStreams(
       )
       return reply.send(stream.body)
     },
-    async hold(request, reply, work) {
+    /**
+     * Resolves with what `work` does, which holds a place meanwhile as a stream does. Its signal aborts when the caller left
+     * or the service stops: then it answers what it has. Throws AppError `too_many_streams`, and `unauthorized` or
+     * `token_expired` where the caller's right ended.
+     */
+    async hold<T>(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      work: (signal: AbortSignal) => Promise<T>,
+    ): Promise<T> {
       const caller = callerOf(request)
       const place = places.take(caller.uid)
       const watch = tokens.watch(caller)
@@ -90,7 +89,8 @@ export function createCallerStreams(
         place.release()
       }
     },
-    endAll() {
+    /** Before the service closes its connections. */
+    endAll(): void {
       for (const over of held) over.abort()
       for (const end of open.values()) end('shutting_down')
     },
@@ -115,14 +115,9 @@ export interface StreamPlace {
   release(): void
 }
 
-export type StreamPlaces = ReturnType<typeof createStreamPlaces>
-
 export function createStreamPlaces({
-  callerMax = budgets.streams.callerMax,
-  instanceMax = budgets.streams.interfaceMax,
-}: {
-  callerMax?: number
-  instanceMax?: number
+  callerMax = budgets.streams.callerMax as number,
+  instanceMax = budgets.streams.interfaceMax as number,
 } = {}) {
   // No more entries than places.
   const byCaller = new Map<string, number>()

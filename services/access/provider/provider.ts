@@ -97,11 +97,6 @@ function refreshTokensOf(relational: Relational): RefreshStore {
   }
 }
 
-/** Those that ran out are refused anyway: they are deleted so that the table stays small. */
-export async function sweepRefreshTokens(relational: Relational): Promise<void> {
-  await relational.query('delete from platform.refresh_tokens where expires_at < now()')
-}
-
 export const tokenSettings = Type.Object({
   MAIN_API_URL: Type.Optional(
     Type.Refine(
@@ -129,28 +124,23 @@ function isOrigin(text: string): boolean {
   return (protocol === 'http:' || protocol === 'https:') && isBare
 }
 
-/** What a token's issuer is named, and which names are of this platform. */
-interface IssuerName {
-  /** Throws where neither a setting nor a port says it. */
-  name(): string
-  isOurs(name: string): boolean
-}
-
 const onLoopback = /^http:\/\/127\.0\.0\.1:\d{1,5}$/
 
 /**
  * Without the setting the issuer is named after its port, which other processes need not know: then every port of this machine is
  * accepted, and the signing keys alone say which installation a token is of.
  */
-export function issuerName(url: string | undefined, port: () => number | undefined): IssuerName {
+export function issuerName(url: string | undefined, port: () => number | undefined) {
   const set = url === undefined ? undefined : new URL(url).origin
   return {
-    name() {
+    /** Throws where neither a setting nor a port says it. */
+    name(): string {
       const taken = port()
       if (set !== undefined) return set
       if (taken !== undefined) return `http://127.0.0.1:${taken}`
       throw new AppError('shutting_down', 'The interface has no address yet; try again in a second.')
     },
-    isOurs: (name) => (set === undefined ? onLoopback.test(name) : name === set),
+    /** Whether it is a name of this platform. */
+    isOurs: (name: string) => (set === undefined ? onLoopback.test(name) : name === set),
   }
 }

@@ -16,22 +16,7 @@ import { explainSystemFault, fileFaultCode } from '#lib/system-faults.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { newSecretKey, parseSecretKey, type SecretKey, seal, sealedWith, unseal } from './sealing.ts'
 
-export interface Secrets {
-  /**
-   * The secret of this name. Where there is none yet, `make` gives it, in the transaction that stores it; of several
-   * instances that start at once all get the same.
-   */
-  get(name: string, make: (tx: SqlExecutor) => Promise<Buffer> | Buffer): Promise<Buffer>
-  /** Undefined where there is none of this name. */
-  find(name: string): Promise<Buffer | undefined>
-  /**
-   * Stores what `work` makes of the secret, of several instances one at a time, and resolves with the stored value. Where
-   * it gives back what it got, nothing is written.
-   */
-  change(name: string, work: ChangeSecret): Promise<Buffer>
-}
-
-type ChangeSecret = (secret: Buffer | undefined, tx: SqlExecutor) => Promise<Buffer>
+export type Secrets = Awaited<ReturnType<typeof openSecrets>>
 
 /** The key for values sealed under this name, the same at every instance. Throws as `Secrets.get`. */
 export async function sealingKey(secrets: Pick<Secrets, 'get'>, name: string): Promise<SecretKey> {
@@ -48,31 +33,29 @@ interface Row {
  * Reads the keys, or makes the first one, and tries them on everything that is stored. Throws AppError
  * `invalid_configuration` when something does not open, `relational_engine_unavailable`.
  */
-export async function openSecrets(
-  relational: Relational,
-  env: Environment,
-  log?: Pick<Logger, 'info'>,
-): Promise<Secrets> {
+export async function openSecrets(relational: Relational, env: Environment, log?: Pick<Logger, 'info'>) {
   const rows = await readAll(relational)
   const keys = findKeys(env, rows.length > 0, log)
   for (const row of rows) open(keys, row)
   // A rotation of the key while this process runs puts another one into the file.
   const latest = () => keysAtHand(env) ?? keys
   const present = (row: Row) => (keys.some(({ id }) => id === sealedWith(row.sealed)) ? keys : latest())
-  return {
-    get: async (name, make) =>
-      (await find(relational, name)) ?? change(name, async (found, tx) => found ?? make(tx)),
-    find: (name) => find(relational, name),
-    change,
-  }
-
   async function find(executor: SqlExecutor, name: string): Promise<Buffer | undefined> {
-    const row = await read(executor, name)
-    return row && open(present(row), row)
+    const { rows } = await executor.query<Row>('select name, sealed from platform.secrets where name = $1', [
+      name,
+    ])
+    return rows[0] && open(present(rows[0]), rows[0])
   }
-  /** A second transaction waits for the first at the lock, and then finds its row. */
-  function change(name: string, work: ChangeSecret): Promise<Buffer> {
+  /**
+   * Stores what `work` makes of the secret, of several instances one at a time, and resolves with the stored value. Where
+   * it gives back what it got, nothing is written.
+   */
+  function change(
+    name: string,
+    work: (secret: Buffer | undefined, tx: SqlExecutor) => Promise<Buffer>,
+  ): Promise<Buffer> {
     return relational.transaction(async (tx) => {
+      // A second transaction waits for the first here, and then finds its row.
       await tx.query('lock table platform.secrets in share row exclusive mode')
       const old = await find(tx, name)
       const secret = await work(old, tx)
@@ -84,6 +67,17 @@ export async function openSecrets(
       )
       return secret
     })
+  }
+  return {
+    /**
+     * The secret of this name. Where there is none yet, `make` gives it, in the transaction that stores it; of several
+     * instances that start at once all get the same.
+     */
+    get: async (name: string, make: (tx: SqlExecutor) => Promise<Buffer> | Buffer): Promise<Buffer> =>
+      (await find(relational, name)) ?? change(name, async (found, tx) => found ?? make(tx)),
+    /** Undefined where there is none of this name. */
+    find: (name: string) => find(relational, name),
+    change,
   }
 }
 
@@ -101,13 +95,6 @@ export async function tryKeys(relational: SqlExecutor, env: Environment): Promis
 
 async function readAll(executor: SqlExecutor): Promise<Row[]> {
   return (await executor.query<Row>('select name, sealed from platform.secrets order by name')).rows
-}
-
-async function read(executor: SqlExecutor, name: string): Promise<Row | undefined> {
-  const { rows } = await executor.query<Row>('select name, sealed from platform.secrets where name = $1', [
-    name,
-  ])
-  return rows[0]
 }
 
 /** A key is made only where nothing was encrypted with another. */

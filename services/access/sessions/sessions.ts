@@ -67,12 +67,13 @@ const endsAt = `least(s.created_at + make_interval(secs => ${sessionAgeS}),
 export type Sessions = ReturnType<typeof openSessions>
 
 export function openSessions({ relational, log }: { relational: Relational; log: Logger }) {
-  // Sessions that are over are refused anyway: they are deleted so that the table stays small.
+  // What is over is refused anyway: it is deleted so that the tables stay small.
   const sweeping = startRepeating(
     { what: 'sweep of sessions', everyMs: sweepEveryMs, firstAfterMs: sweepEveryMs, log },
     async () => {
       await relational.query(`delete from platform.sessions s where not (${aliveSession})`)
       await relational.query('delete from platform.sign_in_codes where expires_at < now()')
+      await relational.query('delete from platform.refresh_tokens where expires_at < now()')
     },
   )
   return {

@@ -3,13 +3,10 @@
  * its agent or person, key or session, and role are those of the database at this moment.
  */
 
-import type { Logger } from 'pino'
-import type { Log } from '#engines/event-log/port.ts'
-import type { IdentityProvider, VerifiedToken } from '#engines/identity/port.ts'
+import type { IdentityProvider } from '#engines/identity/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
-import type { Publisher } from '#runtime/publish/messages.ts'
+import type { FollowParts } from '#runtime/follow/follow-topic.ts'
 import { agentsChanges, peopleChanges } from '#topics/catalog.ts'
 import { createKeyHolders } from '../agent-keys/trades.ts'
 import type { Access } from '../agents/agents.ts'
@@ -21,32 +18,13 @@ import {
   openFollowedCallers,
 } from '../callers/caller.ts'
 import { aliveSession, touchSession } from '../sessions/sessions.ts'
-import { createWatches, type TokenSubject, type Watch } from './watches.ts'
+import { createWatches, type TokenSubject } from './watches.ts'
 
-export interface Tokens extends Closeable {
-  /**
-   * The caller behind an `Authorization: Bearer <ID token>` header. Rejects with (or throws) AppError `unauthorized`,
-   * `token_expired`, `identity_unavailable`, or `relational_engine_unavailable` when only the database knows and it is away.
-   */
-  authenticate(authorization: string | undefined): Caller | Promise<Caller>
-  /**
-   * The agent that holds the key of this hash (`hashAgentKey`), as `authenticate` finds who is behind a token. Rejects with (or
-   * throws) AppError `unauthorized` for an unknown and a revoked key alike, `relational_engine_unavailable`, `overloaded`.
-   */
-  keyHolder(keyHash: string): Caller | Promise<Caller>
-  /**
-   * For as long as a stream is open: its signal aborts within a second when the caller's agent or person is deleted, its key
-   * or session is ended or its access changes, and when the token runs out. Close it with the stream.
-   */
-  watch(caller: Caller): Watch
-}
+export type Tokens = Awaited<ReturnType<typeof openTokens>>
 
-interface TokensParts {
+interface TokensParts extends FollowParts {
   relational: Relational
-  eventLog: Log
-  publisher: Pick<Publisher, 'locationOf'>
   identity: IdentityProvider
-  log: Logger
   now?: () => number
 }
 
@@ -54,7 +32,7 @@ interface TokensParts {
 const bearer = /^Bearer +([A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{0,8192})$/i
 
 /** Follows `agents.changes` and `people.changes`; close it after the last answer. */
-export async function openTokens(parts: TokensParts): Promise<Tokens> {
+export async function openTokens(parts: TokensParts) {
   const { identity, relational, now = Date.now } = parts
   const watches = createWatches({
     now,
@@ -78,31 +56,39 @@ export async function openTokens(parts: TokensParts): Promise<Tokens> {
   })
 
   async function authenticate(token: string): Promise<Caller> {
-    const verified = await identity.verifyIdToken(token)
-    const found = callers.find(credentialOf(subjectOfToken(verified)))
+    const { uid, claims, expiresAt } = await identity.verifyIdToken(token)
+    const subject = subjectOf(uid, claims)
+    if (!subject) throw refused()
+    const found = callers.find(credentialOf(subject))
     const caller = found instanceof Promise ? await found : found
-    return { ...caller, tokenExpiresAt: verified.expiresAt }
+    return { ...caller, tokenExpiresAt: expiresAt }
   }
 
   return {
-    authenticate(authorization) {
+    /**
+     * The caller behind an `Authorization: Bearer <ID token>` header. Rejects with (or throws) AppError `unauthorized`,
+     * `token_expired`, `identity_unavailable`, or `relational_engine_unavailable` when only the database knows and it is away.
+     */
+    authenticate(authorization: string | undefined): Caller | Promise<Caller> {
       const token = bearer.exec(authorization ?? '')?.[1]
       if (token === undefined) throw refused()
       return authenticate(token)
     },
-    keyHolder: (keyHash) => callers.find(`${keyCredential}${keyHash}`),
+    /**
+     * The agent that holds the key of this hash (`hashAgentKey`), as `authenticate` finds who is behind a token. Rejects with (or
+     * throws) AppError `unauthorized` for an unknown and a revoked key alike, `relational_engine_unavailable`, `overloaded`.
+     */
+    keyHolder: (keyHash: string): Caller | Promise<Caller> => callers.find(`${keyCredential}${keyHash}`),
+    /**
+     * For as long as a stream is open: its signal aborts within a second when the caller's agent or person is deleted, its key
+     * or session is ended or its access changes, and when the token runs out. Close it with the stream.
+     */
     watch: watches.watch,
-    async close() {
+    async close(): Promise<void> {
       watches.close()
       await callers.close()
     },
   }
-}
-
-function subjectOfToken({ uid, claims }: VerifiedToken): TokenSubject {
-  const subject = subjectOf(uid, claims)
-  if (!subject) throw refused()
-  return subject
 }
 
 /** Tokens are remembered under JSON, keys behind this word. */
@@ -133,7 +119,7 @@ export function subjectOf(uid: string, claims: Record<string, unknown>): TokenSu
   return typeof session === 'string' ? { kind: 'person', uid, sessionId: session } : null
 }
 
-export function credentialOf({ kind, uid, agentKeyId, sessionId }: TokenSubject): string {
+function credentialOf({ kind, uid, agentKeyId, sessionId }: TokenSubject): string {
   return JSON.stringify([kind, uid, agentKeyId ?? sessionId ?? null])
 }
 

@@ -12,11 +12,6 @@ const timerMsMax = 2 ** 31 - 1
 /** What a token names; as text it is the credential under which its caller is remembered. */
 export type TokenSubject = Pick<Caller, 'kind' | 'uid' | 'agentKeyId' | 'sessionId'>
 
-export interface Watch {
-  signal: AbortSignal
-  close(): void
-}
-
 interface WatchesParts {
   now(): number
   /** The caller as it is remembered; rejects when it may not call any more, or that cannot be known. */
@@ -56,7 +51,7 @@ export function createWatches({ now, find, read, log }: WatchesParts) {
   }
 
   return {
-    watch(caller: Caller): Watch {
+    watch(caller: Caller): { signal: AbortSignal; close(): void } {
       const open: Open = { caller, ended: new AbortController() }
       const owner = caller.agentId
       const opens = byOwner.get(owner) ?? new Set()

@@ -3,7 +3,6 @@
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { sleep } from '#lib/backoff.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { createNameLookup } from '../targets/name-lookup.ts'
 import type { WatchedTargets, WebhookTarget } from '../targets/targets-file.ts'
 
@@ -17,13 +16,10 @@ interface Probed {
   atMs: number
 }
 
-export interface Probes extends Closeable {
-  /** Null before the first. */
-  last(target: string): Probed | null
-}
+export type Probes = ReturnType<typeof openProbes>
 
 /** Rounds go on in the background; a target that is new is probed at once. */
-export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>): Probes {
+export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>) {
   const probed = new Map<string, Probed & { address: string; endedAt: number }>()
   const { lookup } = createNameLookup()
   const stop = new AbortController()
@@ -56,8 +52,9 @@ export function openProbes(targets: Pick<WatchedTargets, 'current' | 'onChange'>
   }
   const running = run()
   return {
-    last: (target) => probed.get(target) ?? null,
-    async close() {
+    /** Null before the first. */
+    last: (target: string): Probed | null => probed.get(target) ?? null,
+    async close(): Promise<void> {
       stop.abort()
       await running
     },

@@ -9,7 +9,6 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { addPartitions, readLocation } from '#runtime/publish/added-partitions.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
@@ -128,12 +127,7 @@ const refreshEveryMs = 5_000
 const assignTimeoutMs = deadlines.request.assignMs
 const firstRefreshMsMax = 10_000
 
-export interface Assignments extends Closeable {
-  /** The partition that the target owns; assigned now when it has none. Throws AppError of an engine that is away. */
-  partitionOf(target: string): Promise<number>
-  /** Null while it is not known. */
-  known(target: string): number | null
-}
+export type Assignments = Awaited<ReturnType<typeof openAssignments>>
 
 /**
  * Gives every target of the file a partition, also those that are added later, before anything is fired at them.
@@ -141,7 +135,7 @@ export interface Assignments extends Closeable {
  */
 export async function openAssignments(
   parts: AssignmentParts & { targets: Pick<WatchedTargets, 'current' | 'onChange'>; log: Logger },
-): Promise<Assignments> {
+) {
   const { targets, log } = parts
   const known = new Map<string, number>()
   const asking = new Map<string, Promise<number>>()
@@ -181,8 +175,10 @@ export async function openAssignments(
   // Events that are fired right after the start find partitions; without a database the relay starts all the same.
   await Promise.race([first.promise, sleep(firstRefreshMsMax, stop.signal)])
   return {
-    known: (target) => known.get(target) ?? null,
-    async partitionOf(target) {
+    /** Null while it is not known. */
+    known: (target: string) => known.get(target) ?? null,
+    /** The partition that the target owns; assigned now when it has none. Throws AppError of an engine that is away. */
+    async partitionOf(target: string): Promise<number> {
       const partition = known.get(target)
       if (partition !== undefined) return partition
       return withTimeout(
@@ -191,7 +187,7 @@ export async function openAssignments(
         () => new AppError('relational_engine_unavailable', 'The target has no partition yet.'),
       )
     },
-    async close() {
+    async close(): Promise<void> {
       stop.abort()
       await refreshing
     },

@@ -32,14 +32,11 @@ interface RecentOperation {
   count: number
 }
 
-export interface RecentOperations {
-  /** The newest first, none of an earlier agent with its id. Throws AppError `overloaded`, `log_unavailable`. */
-  of(agent: { agent_id: string; created_at: Date }): Promise<RecentOperation[]>
-}
+export type RecentOperations = ReturnType<typeof createRecentOperations>
 
 export function createRecentOperations(
   context: Pick<ServiceContext<'eventLog', unknown>, 'engines' | 'codec' | 'publisher'>,
-): RecentOperations {
+) {
   const answers = new LRUCache<string, Promise<RecentOperation[]>>({ max: answersMax, ttl: freshMs })
   let reading = 0
 
@@ -120,7 +117,8 @@ export function createRecentOperations(
   }
 
   return {
-    async of({ agent_id, created_at: since }) {
+    /** The newest first, none of an earlier agent with its id. Throws AppError `overloaded`, `log_unavailable`. */
+    async of({ agent_id, created_at: since }: { agent_id: string; created_at: Date }) {
       const operations = await lookOnce(agent_id)
       // The records name agents by id: earlier ones are of another agent that had it.
       return operations.filter(({ occurred_at }) => new Date(occurred_at) >= since)
