@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox'
 import type { Embedder } from '#engines/embedder/port.ts'
+import { hubNoteId } from '#engines/vectors/collections.ts'
 import type { Payload } from '#engines/vectors/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError, isFenced, isUnavailable } from '#lib/errors.ts'
@@ -12,7 +13,6 @@ import { headerNames, type Message, type OutgoingMessage } from '#runtime/publis
 import { createPartitionWriters, type PartitionWriters } from '#runtime/publish/publisher.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import type { HubRecord, VectorUpsert } from '#schemas/types.ts'
-import { hubNoteId } from '#services/access/audit/notes.ts'
 import { hubRecords, vectorsCommands } from '#topics/catalog.ts'
 import { readVersions } from '../notes/notes.ts'
 

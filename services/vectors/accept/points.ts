@@ -8,13 +8,14 @@ import {
   type CollectionName,
   collections,
   isCollection,
+  isReserved,
+  reservedId,
   vectorDimension,
 } from '#engines/vectors/collections.ts'
 import { budgets } from '#lib/budgets.ts'
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { fieldErrorsMax, parseJson, validationFailed } from '#runtime/http/validation.ts'
-import { isReserved, reservedId } from '#services/access/audit/notes.ts'
 
 export function requireCollection(name: string): CollectionName {
   if (isCollection(name)) return name

@@ -1,18 +1,24 @@
 /** The audit-writer: makes a searchable note in fleet_notes of every audit event, and deletes old notes again. */
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Type } from 'typebox'
-import type { VectorStore } from '#engines/vectors/port.ts'
+import type { Embedder } from '#engines/embedder/port.ts'
+import { auditNoteId, auditNoteTime } from '#engines/vectors/collections.ts'
+import type { Payload, VectorStore } from '#engines/vectors/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
+import { isFenced, isUnavailable } from '#lib/errors.ts'
+import { done, type Outcome, unavailable } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
-import { startBatchConsumer } from '#runtime/consume/consumer.ts'
+import { type CallContext, startBatchConsumer } from '#runtime/consume/consumer.ts'
 import { withLease } from '#runtime/leases.ts'
-import type { Publisher } from '#runtime/publish/messages.ts'
-import { createPartitionWriters } from '#runtime/publish/publisher.ts'
+import type { Pace } from '#runtime/pace.ts'
+import { headerNames, type Message, type OutgoingMessage, type Publisher } from '#runtime/publish/messages.ts'
+import { createPartitionWriters, type PartitionWriters } from '#runtime/publish/publisher.ts'
 import { createArrivals, createPace, repeatUntil } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
+import type { AuditEvent, VectorUpsert } from '#schemas/types.ts'
 import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
-import { auditNoteTime, createHandler } from '../notes.ts'
 
 const config = Type.Object({
   AUDIT_RETENTION_DAYS: Type.Integer({
@@ -122,12 +128,8 @@ function startPruning(context: Context, signal: AbortSignal): Promise<void> {
   return repeatUntil(options, () =>
     withLease(engines.relational, lease, async (held) => {
       const ended = AbortSignal.any([signal, held.signal])
-      const deleted = await pruneAuditNotes({
-        vectors: engines.vectors,
-        publisher,
-        retentionDays,
-        signal: ended,
-      })
+      const { vectors } = engines
+      const deleted = await pruneAuditNotes({ vectors, publisher, retentionDays, signal: ended })
       log.info({ deleted }, 'audit.pruned')
     }),
   )
@@ -169,4 +171,108 @@ export async function pruneAuditNotes(parts: RetentionParts): Promise<number> {
     await sleep(pagePauseMs, parts.signal)
   }
   return deleted
+}
+
+/** Notes that are later than this are not held back any longer, however busy the platform is. */
+const lateMs = 300_000
+/** Notes that are embedded in one turn of the event loop: a few milliseconds of work. */
+const embeddedAtOnce = 25
+
+/** Makes notes of batches of audit.events, of each event its last state, and publishes them to vectors.commands. */
+export function createHandler(parts: {
+  embedder: Embedder
+  writers: Pick<PartitionWriters, 'of'>
+  pace: Pace
+}) {
+  return async function writeAuditNotes(
+    messages: Message<AuditEvent>[],
+    context: Pick<CallContext, 'signal' | 'partition'>,
+  ): Promise<Outcome[]> {
+    const events = lastStates(messages)
+    if (events.length === 0) return messages.map(() => done)
+    try {
+      if (Date.now() - messages[0]!.timestamp < lateMs) await parts.pace.take(events.length, context.signal)
+      context.signal.throwIfAborted()
+      await publishNotes(parts.embedder, parts.writers.of(context.partition), events)
+    } catch (error) {
+      if (!isUnavailable(error) && !isFenced(error)) throw error
+      return messages.map(() => unavailable('event-log', error.message))
+    }
+    return messages.map(() => done)
+  }
+}
+
+/** The beginning of an event whose end is in the batch, too, is not written. An end is never replaced by a beginning. */
+function lastStates(messages: Message<AuditEvent>[]): AuditEvent[] {
+  const events = new Map<string, AuditEvent>()
+  for (const { value } of messages) {
+    if (!value || (value.phase === 'begun' && events.has(value.event_id))) continue
+    events.set(value.event_id, value)
+  }
+  return [...events.values()]
+}
+
+async function publishNotes(
+  embedder: Embedder,
+  publisher: Pick<Publisher, 'publish'>,
+  events: AuditEvent[],
+): Promise<void> {
+  const notes = events.map(noteOf)
+  const vectors: Float32Array[] = []
+  for (let from = 0; from < notes.length; from += embeddedAtOnce) {
+    if (from > 0) await nextTurn()
+    const part = notes.slice(from, from + embeddedAtOnce)
+    vectors.push(...(await embedder.embed(part.map((note) => note.text))))
+  }
+  await publisher.publish(
+    vectorsCommands,
+    notes.map((note, i) => messageOf(note, events[i]!, vectors[i]!)),
+  )
+}
+
+function messageOf(
+  note: AuditNote,
+  event: AuditEvent,
+  vector: Float32Array,
+): OutgoingMessage<{ collection: string; id: string }, VectorUpsert> {
+  return {
+    key: { collection: 'fleet_notes', id: note.id },
+    value: {
+      vector: Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength),
+      payload: JSON.stringify(note.payload),
+    },
+    headers: { [headerNames.agent]: event.agent_id, [headerNames.requestId]: event.request_id },
+  }
+}
+
+interface AuditNote {
+  id: string
+  /** The text that is embedded. */
+  text: string
+  payload: Payload
+}
+
+/** The same event always gives the same note, so writing it twice changes nothing. */
+export function noteOf(event: AuditEvent): AuditNote {
+  const title = titleOf(event)
+  const payload: Payload = {
+    title,
+    ...(event.collection === null ? {} : { collection: event.collection }),
+    status: event.phase === 'begun' ? 'active' : 'resolved',
+    tags: ['auth', 'vector', event.agent_id],
+    updated_at: new Date(event.occurred_at).toISOString(),
+    operation: event.operation,
+    outcome: event.outcome,
+    status_code: event.status_code,
+    took_ms: event.took_ms,
+    request_id: event.request_id,
+  }
+  if (event.phase === 'summary') payload.count = event.count
+  return { id: auditNoteId(event.event_id), text: title, payload }
+}
+
+function titleOf(event: AuditEvent): string {
+  const where = event.collection === null ? '' : ` on ${event.collection}`
+  const times = event.phase === 'summary' ? `${event.count} times ` : ''
+  return `${event.operation}${where} by ${event.agent_id}: ${times}${event.outcome}`
 }

@@ -3,12 +3,12 @@
 import { v7 as uuidv7 } from 'uuid'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
+import { auditNoteTime } from '#engines/vectors/collections.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import { createArrivals, createPace } from '#runtime/repeat.ts'
 import type { AuditEvent } from '#schemas/types.ts'
-import { auditNoteTime, createHandler, noteOf } from '#services/access/audit/notes.ts'
-import { pruneAuditNotes } from '#services/access/audit/writer/service.ts'
+import { createHandler, noteOf, pruneAuditNotes } from '#services/access/audit/writer/service.ts'
 import { auditEvent } from '#test/support/audit-event.ts'
 
 const signal = new AbortController().signal
