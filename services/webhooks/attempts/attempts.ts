@@ -3,16 +3,13 @@
 import type { Logger } from 'pino'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import type { Closeable } from '#lib/resource.ts'
 import type { Publisher } from '#runtime/publish/messages.ts'
 import type { WebhookAttempt } from '#schemas/types.ts'
 import { webhooksAttempts } from '#topics/catalog.ts'
 import { type Head, type TargetState, wallTimeOf } from '../deliver/target-state.ts'
 import type { CallResult } from '../deliver/verdict.ts'
 
-export interface Attempts extends Closeable {
-  add(attempt: WebhookAttempt): void
-}
+export type Attempts = ReturnType<typeof createAttempts>
 
 const gatherMs = 100
 const batchMax = 2_000
@@ -23,7 +20,7 @@ const waitingMax = 20_000
 const pauseMs = 500
 const closeMs = 500
 
-export function createAttempts(publisher: Publisher, log: Logger): Attempts {
+export function createAttempts(publisher: Publisher, log: Logger) {
   const open = () => publisher.batch(webhooksAttempts)
   const waiting: WebhookAttempt[] = []
   let filling = open()
@@ -103,7 +100,7 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
     })
   }
   return {
-    add(attempt) {
+    add(attempt: WebhookAttempt): void {
       if (waiting.length >= waitingMax) {
         waiting.shift()
         left++
@@ -112,7 +109,7 @@ export function createAttempts(publisher: Publisher, log: Logger): Attempts {
       if (waiting.length >= encodedTogether && !full()) encodeSoon()
       run()
     },
-    async close() {
+    async close(): Promise<void> {
       closing = true
       closesAtMs = performance.now() + closeMs
       await running

@@ -3,9 +3,8 @@
 import type { LookupFunction } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { deadlines } from '#lib/deadlines.ts'
-import { NameFault } from '../targets/name-lookup.ts'
 import { type AnswersConnector, connectPastInterim } from './interim-answers.ts'
-import type { CallFault, CallResult } from './verdict.ts'
+import { CallError, type CallFault, type CallResult } from './verdict.ts'
 
 /** Resolving, connecting, TLS, headers and body together. */
 const callMs = deadlines.webhookCallMs
@@ -213,19 +212,8 @@ const unsendableCodes: ReadonlySet<string> = new Set([
 /** The codes of OpenSSL for certificates have no common prefix. */
 const tlsCodes = /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|EPROTO|INVALID_|HOSTNAME_)/
 
-/** A fault of our own, thrown where the code is known. */
-class CallError extends Error {
-  readonly fault: CallFault
-
-  constructor(fault: CallFault) {
-    super(fault)
-    this.name = 'CallError'
-    this.fault = fault
-  }
-}
-
 function callFaultOf(error: unknown): CallFault {
-  if (error instanceof CallError || error instanceof NameFault) return error.fault
+  if (error instanceof CallError) return error.fault
   // Several addresses were tried: they mostly fail in the same way.
   if (error instanceof AggregateError && error.errors.length > 0) return callFaultOf(error.errors[0])
   const code = String((error as { code?: unknown } | null)?.code ?? '')

@@ -5,15 +5,19 @@ import type { WebhookTarget } from '../targets/targets-file.ts'
 
 /** Why there is no HTTP answer, or no whole one. */
 export type CallFault =
-  | 'dns'
-  | 'blocked'
-  | 'connect'
-  | 'tls'
-  | 'reset'
-  | 'timeout'
-  | 'protocol'
-  | 'stopped'
-  | 'unsendable'
+  /** There is no address; `blocked`: the name has link-local addresses only. */
+  'dns' | 'blocked' | 'connect' | 'tls' | 'reset' | 'timeout' | 'protocol' | 'stopped' | 'unsendable'
+
+/** A fault of our own, thrown where the code is known. */
+export class CallError extends Error {
+  readonly fault: CallFault
+
+  constructor(fault: CallFault) {
+    super(fault)
+    this.name = 'CallError'
+    this.fault = fault
+  }
+}
 
 export interface CallResult {
   /** Null when the call ended in a fault. */

@@ -17,30 +17,7 @@ import { isIP } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import { sleep } from '#lib/backoff.ts'
 import { isLinkLocal } from '#lib/hosts.ts'
-
-/** Why there is no address; `blocked`: the name has link-local addresses only. */
-export class NameFault extends Error {
-  readonly fault: 'dns' | 'blocked'
-
-  constructor(fault: 'dns' | 'blocked') {
-    super(fault)
-    this.name = 'NameFault'
-    this.fault = fault
-  }
-}
-
-export interface NameLookupOptions {
-  /** `address:port` of DNS servers. Default: the system's. */
-  servers?: string[]
-  /** Default /etc/hosts. */
-  hostsFile?: string
-}
-
-interface NameLookup {
-  lookup: LookupFunction
-  /** A connection to it failed: the next lookup asks again. */
-  forget(hostname: string): void
-}
+import { CallError } from '../deliver/verdict.ts'
 
 const namesMax = 2_000
 const keptSMin = 1
@@ -50,10 +27,17 @@ const otherFamilyMs = 50
 /** At once, so that the system's resolver always has threads for others. */
 const systemLookupsMax = 2
 
-export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
+/** `servers`: `address:port` of DNS servers; default: the system's. */
+export function createNameLookup({
+  servers,
+  hostsFile = '/etc/hosts',
+}: {
+  servers?: string[]
+  hostsFile?: string
+} = {}) {
   const resolver = new Resolver({ timeout: tryMs, tries: 2 })
-  if (options.servers) resolver.setServers(options.servers)
-  const hosts = createHostsFile(options.hostsFile ?? '/etc/hosts')
+  if (servers) resolver.setServers(servers)
+  const hosts = createHostsFile(hostsFile)
   const askSystem = createSystemLookup()
   const cache = new LRUCache<string, LookupAddress[]>({
     max: namesMax,
@@ -77,10 +61,14 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   const lookup: LookupFunction = (hostname, wanted, callback) => {
     addressesOf(hostname).then(
       (all) => answerWith(all, wanted, callback),
-      (error) => callback(error instanceof NameFault ? error : new NameFault('dns'), '', 0),
+      (error) => callback(error instanceof CallError ? error : new CallError('dns'), '', 0),
     )
   }
-  return { lookup, forget: (hostname) => void cache.delete(plainName(hostname)) }
+  return {
+    lookup,
+    /** A connection to it failed: the next lookup asks again. */
+    forget: (hostname: string) => void cache.delete(plainName(hostname)),
+  }
 }
 
 function plainName(hostname: string): string {
@@ -99,7 +87,7 @@ function answerWith(
 ): void {
   const allowed = all.filter(({ address }) => !isLinkLocal(address))
   const first = allowed[0]
-  if (first === undefined) callback(new NameFault(all.length > 0 ? 'blocked' : 'dns'), '', 0)
+  if (first === undefined) callback(new CallError(all.length > 0 ? 'blocked' : 'dns'), '', 0)
   else if (wanted.all) callback(null, allowed)
   else callback(null, first.address, first.family)
 }
@@ -122,7 +110,7 @@ async function askDns(
   await Promise.race([Promise.all([four, six]), ...(records.length > 0 ? [sleep(otherFamilyMs)] : [])])
   if (records.length === 0) {
     if (faults.every((code) => code === 'ENOTFOUND' || code === 'ENODATA')) return null
-    throw new NameFault('dns')
+    throw new CallError('dns')
   }
   const addresses = records.map(({ address, family }) => ({ address, family }))
   return { addresses, seconds: Math.min(...records.map(({ ttl }) => ttl)) }
@@ -132,11 +120,11 @@ function createSystemLookup(): (name: string) => Promise<LookupAddress[]> {
   let running = 0
   return (name) =>
     new Promise((resolve, reject) => {
-      if (running >= systemLookupsMax) return reject(new NameFault('dns'))
+      if (running >= systemLookupsMax) return reject(new CallError('dns'))
       running++
       systemLookup(name, { all: true }, (error, addresses) => {
         running--
-        if (error) reject(new NameFault('dns'))
+        if (error) reject(new CallError('dns'))
         else resolve(addresses)
       })
     })

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Connection, type Request } from '#services/webhooks/deliver/connection.ts'
-import { createNameLookup, type NameLookupOptions } from '#services/webhooks/targets/name-lookup.ts'
+import { createNameLookup } from '#services/webhooks/targets/name-lookup.ts'
 import { type DnsServer, openDnsServer } from '#test/support/dns-server.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { type Answer, openWebhookSink, type WebhookSink } from '#test/support/webhook-sink.ts'
@@ -19,7 +19,10 @@ async function sinkOf(answer: WebhookSink['answer']): Promise<WebhookSink> {
   return sink
 }
 
-function connect(url: string, options: { callMs?: number; names?: NameLookupOptions } = {}): Connection {
+function connect(
+  url: string,
+  options: { callMs?: number; names?: Parameters<typeof createNameLookup>[0] } = {},
+): Connection {
   const { lookup } = options.names ? createNameLookup(options.names) : names
   const { callMs = 10_000 } = options
   const connection = new Connection({ url: new URL(url), lookup, callMs })
