@@ -18,7 +18,6 @@ import {
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
-import { changeRecord } from '#services/records/store/change.ts'
 import {
   type Author,
   authorOf,
@@ -30,6 +29,7 @@ import {
 } from '#services/records/store/kind.ts'
 import { beginRecords, notThere, type PageQuery, readRecord } from '#services/records/store/read.ts'
 import type { RecordHeaders } from '#services/records/store/write.ts'
+import { changeRecord } from '#services/records/store/write.ts'
 import { changeHeaders, closedObject, idParams } from './schemas.ts'
 
 function etagOf(version: number): string {

@@ -2,9 +2,8 @@
 
 import type { SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { changeWithin } from '../store/change.ts'
 import type { Author, Priority, RecordKind, RecordRow } from '../store/kind.ts'
-import { makeRecord, type RecordHeaders } from '../store/write.ts'
+import { changeWithin, makeRecord, type RecordHeaders } from '../store/write.ts'
 
 export const goalStatuses = ['pending', 'active', 'completed', 'failed', 'canceled'] as const
 export type GoalStatus = (typeof goalStatuses)[number]

@@ -1,14 +1,17 @@
 /**
  * Writes the records of hub.records: the row and its outbox row in one statement. The row is locked, or new, before the
- * outbox row's id is drawn, so the order of ids is the order of commits for each note and goal.
+ * outbox row's id is drawn, so the order of ids is the order of commits for each note and goal. Who may change a row, on which
+ * version, and from which status to which is decided under its lock.
  */
 
-import type { Relational, SqlExecutor, SqlValue } from '#engines/relational/port.ts'
+import type { Relational, SqlExecutor, SqlTransaction, SqlValue } from '#engines/relational/port.ts'
+import { AppError } from '#lib/errors.ts'
 import { newEventId } from '#lib/ids.ts'
 import { noticeOn } from '#runtime/notices.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { hubRecords } from '#topics/catalog.ts'
-import { columnsOf, type RecordKind } from './kind.ts'
+import { type Author, type Changes, columnsOf, type RecordKind, type RecordRow } from './kind.ts'
+import { readRecord } from './read.ts'
 
 /** Request id and traceparent, where a request made the change. */
 export type RecordHeaders = Record<string, string>
@@ -24,7 +27,7 @@ interface Statement {
 }
 
 /** The rows that the statement changed. Whoever calls it wakes the outbox-publisher after the commit. */
-export async function writeRecords<Row>(
+async function writeRecords<Row>(
   executor: SqlExecutor,
   { kind, statement, params, agent, headers }: Statement,
 ): Promise<Row[]> {
@@ -113,4 +116,78 @@ function outboxInsert(
 /** As JavaScript's Date counts them: fractions of a millisecond are cut off. */
 function milliseconds(column: string): string {
   return `floor(extract(epoch from ${column}) * 1000)::bigint`
+}
+
+export interface ChangeRequest<Row> {
+  id: number
+  changes: Changes
+  by: Author
+  /** Whether the request's If-Match names this version. */
+  isVersion?(version: number): boolean
+  headers?: RecordHeaders | undefined
+  /** Runs in the transaction of the change, with the row before and after it. */
+  written?(tx: SqlTransaction, before: Row, after: Row): Promise<void>
+}
+
+/**
+ * The row after the change; one that changes nothing keeps its version and publishes nothing. Throws AppError `not_found`,
+ * `forbidden`, `precondition_failed` or `invalid_transition`.
+ */
+export function changeRecord<Row extends RecordRow>(
+  relational: Relational,
+  kind: RecordKind,
+  request: ChangeRequest<Row>,
+): Promise<Row> {
+  return relational.transaction((tx) => changeWithin<Row>(tx, kind, request))
+}
+
+/** As `changeRecord`, as a part of the caller's transaction. */
+export async function changeWithin<Row extends RecordRow>(
+  tx: SqlTransaction,
+  kind: RecordKind,
+  request: ChangeRequest<Row>,
+): Promise<Row> {
+  const row = await readRecord<Row>(tx, kind, request.id, 'for no key update')
+  refuse(kind, row, request)
+  const changed = changedColumns(row, request.changes)
+  if (changed.length === 0) return row
+  const set = changed.map(([column], n) => `${column} = $${n + 2}`)
+  const rows = await writeRecords<Row>(tx, {
+    kind,
+    statement: `update ${kind.table} set ${set.join(', ')}, version = version + 1,
+      updated_at = greatest(clock_timestamp(), updated_at) where id = $1`,
+    params: [request.id, ...changed.map(([, value]) => value)],
+    agent: request.by.name,
+    headers: request.headers,
+  })
+  const after = rows[0]!
+  await request.written?.(tx, row, after)
+  return after
+}
+
+function refuse<Row extends RecordRow>(kind: RecordKind, row: Row, request: ChangeRequest<Row>): void {
+  const { by, changes, isVersion } = request
+  if (!by.isAdmin && by.uid !== row.author_uid) {
+    throw new AppError('forbidden', `Only the author of this ${kind.name} and admins may change it.`)
+  }
+  if (isVersion && !isVersion(row.version)) {
+    throw new AppError('precondition_failed', `The ${kind.name} has version ${row.version} by now.`)
+  }
+  kind.refuse?.(row, changes, by)
+  if (changes.status !== undefined) refuseTransition(kind, row.status, String(changes.status))
+}
+
+/** The same status again is no fault. */
+function refuseTransition({ name, transitions }: RecordKind, from: string, to: string): void {
+  const allowed = transitions[from] ?? []
+  if (from === to || allowed.includes(to)) return
+  const others = allowed.length === 0 ? 'nothing' : allowed.join(' or ')
+  throw new AppError('invalid_transition', `The ${name} is ${from}: ${others} may follow, not ${to}.`)
+}
+
+function changedColumns(row: object, changes: Changes): [column: string, value: SqlValue][] {
+  return Object.entries(changes).filter(
+    (change): change is [string, SqlValue] =>
+      change[1] !== undefined && change[1] !== (row as Record<string, unknown>)[change[0]],
+  )
 }

@@ -10,10 +10,9 @@ import {
   goalStatuses,
   moveDispatchGoal,
 } from '#services/records/goals/goals.ts'
-import { type ChangeRequest, changeRecord } from '#services/records/store/change.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { countByStatus, listRecords, readRecord } from '#services/records/store/read.ts'
-import { rewriteRecords } from '#services/records/store/write.ts'
+import { type ChangeRequest, changeRecord, rewriteRecords } from '#services/records/store/write.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 
 let relational: Relational

@@ -11,9 +11,9 @@ import {
   noteKind,
   noteStatuses,
 } from '#services/records/notes/notes.ts'
-import { type ChangeRequest, changeRecord } from '#services/records/store/change.ts'
 import type { Author } from '#services/records/store/kind.ts'
 import { listRecords, readRecord } from '#services/records/store/read.ts'
+import { type ChangeRequest, changeRecord } from '#services/records/store/write.ts'
 import { openControlPlane } from '../../../../support/control-plane.ts'
 
 let relational: Relational
