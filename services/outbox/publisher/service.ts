@@ -33,8 +33,19 @@ async function startOutboxPublisher(context: Context): Promise<Closeable> {
   const { engines, publisher, log, instanceId, metrics } = context
   const refused = new RefusedKeys()
   const parts = { relational: engines.relational, publisher, log, holder: instanceId, refused }
-  exposeRefused(metrics, refused)
-  exposeOldest(metrics, engines.relational)
+  // The alarm: it is 0 while all is well.
+  expose(
+    metrics,
+    refusedMetric,
+    'Keys of the outbox whose oldest row is refused by its topic',
+    () => refused.size,
+  )
+  expose(
+    metrics,
+    oldestMetric,
+    'Age of the oldest row of the outbox that is not published; 0 without any',
+    () => oldestSeconds(engines.relational).catch(() => Number.NaN),
+  )
   const written = createWakeup()
   const notices = hearNotices(parts, 'flotilla_outbox', written.wake)
   const loop = repeatUntil({ what: 'outbox', everyMs: standbyMs, signal, log }, () =>
@@ -66,36 +77,24 @@ async function publishWhileActive(parts: OutboxParts, written: Wakeup, stopping:
   })
 }
 
-/** Rows are there for moments only while all is well. Every instance says the same, the active one or not. */
-function exposeOldest(registry: Registry, relational: Relational): void {
-  registry.removeSingleMetric(oldestMetric)
+/** Of the newest service of this process: one that stopped before had rows and keys of its own. */
+function expose(registry: Registry, name: string, help: string, read: () => number | Promise<number>): void {
+  registry.removeSingleMetric(name)
   new Gauge({
-    name: oldestMetric,
-    help: 'Age of the oldest row of the outbox that is not published; 0 without any',
+    name,
+    help,
     registers: [registry],
     async collect() {
-      this.set(await oldestSeconds(relational).catch(() => Number.NaN))
+      this.set(await read())
     },
   })
 }
 
+/** Rows are there for moments only while all is well. Every instance says the same, the active one or not. */
 async function oldestSeconds(relational: Relational): Promise<number> {
   const { rows } = await relational.query<{ seconds: number }>(
     `select greatest(0, extract(epoch from clock_timestamp() - created_at))::float8 as seconds
      from platform.outbox order by id limit 1`,
   )
   return rows[0]?.seconds ?? 0
-}
-
-/** The alarm: it is 0 while all is well. */
-function exposeRefused(registry: Registry, refused: RefusedKeys): void {
-  registry.removeSingleMetric(refusedMetric)
-  new Gauge({
-    name: refusedMetric,
-    help: 'Keys of the outbox whose oldest row is refused by its topic',
-    registers: [registry],
-    collect() {
-      this.set(refused.size)
-    },
-  })
 }
