@@ -48,18 +48,40 @@ export async function withIdempotency(
   request: IdempotentRequest,
   work: (attempt: Attempt) => Promise<Answer>,
 ): Promise<Answer & { replayed: boolean }> {
+  const { scope, key, log } = request
   const begun = await begin(relational, request)
   if ('statusCode' in begun) return { ...begun, replayed: true }
+  const run = [scope, key, begun.attempt]
+  /** The work is done: a database that is away now must not change its answer. The row then stays pending for a while. */
+  async function settle(statement: string, params: (string | number)[]): Promise<void> {
+    try {
+      await relational.query(statement, params)
+    } catch (error) {
+      log.warn({ scope, reason: describeError(error) }, 'idempotency.not-settled')
+    }
+  }
   let answer: Answer
   try {
     answer = await work(begun)
   } catch (error) {
-    await settle(request, () => reopen(relational, request, begun))
+    await settle(reopening, run)
     throw error
   }
-  await settle(request, () => store(relational, request, begun, answer))
+  await settle(storing, [...run, answer.statusCode, answer.body])
   return { ...answer, replayed: false }
 }
+
+/** Lets the next request run at once; the seed stays. */
+const reopening = `update platform.idempotency_keys set started_at = to_timestamp(0)
+  where scope = $1 and key = $2 and attempt = $3 and status_code is null`
+
+/** Keeps the answer, and deletes a few expired rows, so that nothing else has to. */
+const storing = `with expired as (
+    delete from platform.idempotency_keys where (scope, key) in (
+      select scope, key from platform.idempotency_keys
+      where created_at < now() - make_interval(hours => ${keptHours + 1}) order by created_at limit 10))
+  update platform.idempotency_keys set status_code = $4, body = $5
+  where scope = $1 and key = $2 and attempt = $3`
 
 /** A UUID (version 8) that depends on nothing but the seed and what it is for. */
 export function idOfSeed(seed: string, purpose: string): string {
@@ -124,46 +146,6 @@ async function readRow(relational: Relational, request: IdempotentRequest): Prom
     [request.scope, request.key],
   )
   return rows[0]
-}
-
-/** Keeps the answer, and deletes a few expired rows, so that nothing else has to. */
-async function store(
-  relational: Relational,
-  request: IdempotentRequest,
-  { attempt }: Attempt,
-  answer: Answer,
-): Promise<void> {
-  await relational.query(
-    `with expired as (
-       delete from platform.idempotency_keys where (scope, key) in (
-         select scope, key from platform.idempotency_keys
-         where created_at < now() - make_interval(hours => ${keptHours + 1}) order by created_at limit 10))
-     update platform.idempotency_keys set status_code = $4, body = $5
-     where scope = $1 and key = $2 and attempt = $3`,
-    [request.scope, request.key, attempt, answer.statusCode, answer.body],
-  )
-}
-
-/** Lets the next request run at once; the seed stays. */
-async function reopen(
-  relational: Relational,
-  request: IdempotentRequest,
-  { attempt }: Attempt,
-): Promise<void> {
-  await relational.query(
-    `update platform.idempotency_keys set started_at = to_timestamp(0)
-     where scope = $1 and key = $2 and attempt = $3 and status_code is null`,
-    [request.scope, request.key, attempt],
-  )
-}
-
-/** The work is done: a database that is away now must not change its answer. The row then stays pending for a while. */
-async function settle(request: IdempotentRequest, work: () => Promise<void>): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    request.log.warn({ scope: request.scope, reason: describeError(error) }, 'idempotency.not-settled')
-  }
 }
 
 const keyPattern = /^[\x21-\x7e]{1,255}$/

@@ -9,7 +9,7 @@ import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
-import { createScope, type Scope } from '#lib/resource.ts'
+import { createScope } from '#lib/resource.ts'
 import { type FollowParts, followRecords } from '#runtime/follow/follow-topic.ts'
 import type { Topic } from '#topics/topic.ts'
 import type { Agent } from '../agents/agents.ts'
@@ -99,10 +99,23 @@ export async function openFollowedCallers(parts: FollowedCallersParts) {
   const checking = new Map<string, Promise<Caller>>()
   let changes = 0
   const scope = createScope()
-  const tails = await followChanges(parts, scope, (owner) => {
-    changes += 1
-    remembered.dropOwner(owner)
-    parts.changed?.(owner)
+  const follow = async (topic: Topic) =>
+    scope.add(
+      topic.name,
+      await followRecords(parts, topic, {
+        from: 'end',
+        onRecord({ key }) {
+          if (!key) return
+          const owner = key.toString('utf8')
+          changes += 1
+          remembered.dropOwner(owner)
+          parts.changed?.(owner)
+        },
+      }),
+    )
+  const tails = await Promise.all(parts.topics.map(follow)).catch(async (error) => {
+    await scope.close()
+    throw error
   })
   const current = () => tails.every((tail) => tail.current())
   const isDue = ({ checkedAt }: Remembered) => performance.now() - checkedAt >= recheckMs
@@ -191,25 +204,6 @@ function createMemory() {
     dropOwner(owner: string) {
       for (const credential of [...(byOwner.get(owner) ?? [])]) callers.delete(credential)
     },
-  }
-}
-
-async function followChanges(parts: FollowedCallersParts, scope: Scope, changed: (owner: string) => void) {
-  try {
-    return await Promise.all(
-      parts.topics.map(async (topic) => {
-        const tail = await followRecords(parts, topic, {
-          from: 'end',
-          onRecord({ key }) {
-            if (key) changed(key.toString('utf8'))
-          },
-        })
-        return scope.add(topic.name, tail)
-      }),
-    )
-  } catch (error) {
-    await scope.close()
-    throw error
   }
 }
 

@@ -87,8 +87,8 @@ interface Stored {
   row: LimitRow
   /** Null where there is no row yet. */
   version: string | null
-  /** The lease that is written down, and its day. */
-  day: string | null
+  /** What is written down as leased, and of which day. */
+  day: string
   leased: number
   /** When it was read. */
   atMs: number
@@ -124,7 +124,7 @@ async function readRow(
   const row = newLimitRow(rowDay, day === rowDay ? (leased ?? 0) : 0)
   if (began) row.began = began
   if (holders) row.holders = new Map(Object.entries(holders))
-  return { row, version, day, leased: leased ?? 0, atMs }
+  return { row, version, day: rowDay, leased: row.leased, atMs }
 }
 
 /**

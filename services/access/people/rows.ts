@@ -6,7 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import { writeOutbox } from '#runtime/publish/outbox.ts'
 import type { PersonChange } from '#schemas/types.ts'
 import { peopleChanges } from '#topics/catalog.ts'
-import { type Actor, writeAdminAction } from '../admin-audit/admin-audit.ts'
+import { type Actor, type ChangeDetails, writeAdminAction } from '../admin-audit/admin-audit.ts'
 import type { Access } from '../agents/agents.ts'
 
 export interface Person {
@@ -84,15 +84,12 @@ export async function updateRow(
 }
 
 /** Writes the change's line of the audit, in its transaction. */
-export type PersonNote = (
-  tx: SqlExecutor,
-  change: { target: string; before?: object; after?: object },
-) => Promise<void>
+export type PersonNote = (tx: SqlExecutor, change: ChangeDetails & { target: string }) => Promise<void>
 
 /** For changes that are no operations of an operator. */
 export function notedBy(by: By, action: string): PersonNote {
   return async (tx, change) => {
-    await writeAdminAction(tx, { ...by, action, ...change, outcome: 'done' })
+    await writeAdminAction(tx, { ...by, action, outcome: 'done', ...change })
   }
 }
 
