@@ -6,6 +6,7 @@ import { agentActions } from './agents/actions.ts'
 import { auditActions } from './audit.ts'
 import { searchCollectionAction } from './collections-search.ts'
 import { deadLetterActions } from './dead-letters/actions.ts'
+import { followRequestAction } from './follow/follow-request.ts'
 import { rebuildRelationalAction, rebuildVectorsAction } from './rebuild.ts'
 import { rebuildNotesAction } from './rebuild-notes.ts'
 import { secretActions } from './secrets.ts'
@@ -28,4 +29,5 @@ export const actions: readonly Action[] = [
   rebuildNotesAction,
   ...secretActions,
   ...auditActions,
+  followRequestAction,
 ]

@@ -1,9 +1,11 @@
 /** What became of webhook deliveries: each attempt that a courier reported of them. */
 
+import { type Static, Type } from 'typebox'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { OperationContext } from '../operation.ts'
-import { type AttemptView, visitAttempts } from '../webhooks/attempts.ts'
+import { orNull } from '../shapes.ts'
+import { attempt, visitAttempts } from '../webhooks/attempts.ts'
 import { decodedValue, type Found } from './follow-records.ts'
 import type { DeliveryName, Subject } from './subject.ts'
 
@@ -12,12 +14,13 @@ const deliveriesMax = 50
 /** The newest attempts of one delivery that are shown. */
 const attemptsShownMax = 20
 
-export interface FollowedDelivery extends DeliveryName {
-  /** null: the log holds the delivery no longer. */
-  event: string | null
-  /** The oldest first; of many the newest. */
-  attempts: AttemptView[]
-}
+export const followedDelivery = Type.Object({
+  target: Type.String(),
+  sequence: Type.Integer({ description: 'X-Sequence.' }),
+  event: orNull(Type.String(), 'null: the log holds the delivery no longer.'),
+  attempts: Type.Array(attempt, { description: 'The oldest first; of many the newest.' }),
+})
+type FollowedDelivery = Static<typeof followedDelivery>
 
 export async function deliveriesOf(
   context: OperationContext,

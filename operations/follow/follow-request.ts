@@ -3,115 +3,173 @@
  * handled, runs that ended, deliveries that were answered.
  */
 
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
+import { AppError } from '#lib/errors.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
-import { type ListedAction, listActionsOf } from '#services/access/admin-audit/admin-audit.ts'
+import { listActionsOf } from '#services/access/admin-audit/admin-audit.ts'
 import { listRuns } from '#services/runs/state/read.ts'
 import type { Run } from '#services/runs/state/types.ts'
+import { defineAction } from '../action.ts'
+import { notedChange } from '../audit.ts'
 import { deadLetterParts } from '../dead-letters/letters.ts'
 import { listRecordLetters } from '../dead-letters/records.ts'
 import { type GroupLag, readLag } from '../lag.ts'
-import { defineOperation, type OperatedPlatform, type OperationContext } from '../operation.ts'
-import { deliveriesOf, type FollowedDelivery } from './follow-deliveries.ts'
-import { type Found, findRecords, windowMs } from './follow-records.ts'
-import { type Subject, type SubjectKind, subjectOf } from './subject.ts'
+import type { OperatedPlatform, OperationContext } from '../operation.ts'
+import { orNull, time } from '../shapes.ts'
+import { deliveriesOf, followedDelivery } from './follow-deliveries.ts'
+import { type Found, findRecords, recordsMax, windowMs } from './follow-records.ts'
+import { type Subject, subjectOf } from './subject.ts'
 
 const callsMax = 50
 const runsMax = 50
 /** The oldest records that are shown. */
 const recordsShownMax = 500
 
-interface FollowedRecord {
-  topic: string
-  partition: number
-  offset: number
-  timestamp: string
-  key: string | null
-  agent: string | null
-  /** What each group of readers made of it; topics that are read by every instance have none. */
-  groups: { group: string; state: 'handled' | 'waiting' | 'dead_letter'; reason: string | null }[]
-}
+const followed = Type.Object(
+  {
+    id: Type.String(),
+    kind: Type.Enum(['request', 'operation', 'run', 'dispatch', 'delivery', 'event'], {
+      type: 'string',
+      description: 'What the id names; `request` also where nothing has it.',
+    }),
+    request_id: orNull(Type.String(), 'X-Request-Id of the call that began it; null: not known.'),
+    calls: Type.Array(
+      Type.Object({
+        agent: orNull(Type.String()),
+        operation: Type.String(),
+        collection: orNull(Type.String()),
+        outcome: Type.String(),
+        status_code: orNull(Type.Integer()),
+        took_ms: orNull(Type.Number()),
+        occurred_at: Type.String(),
+      }),
+      { description: 'Of the vector gateway, from their audit notes, which come a moment later.' },
+    ),
+    changes: Type.Array(notedChange, { description: 'What it changed of the platform.' }),
+    records: Type.Array(
+      Type.Object({
+        topic: Type.String(),
+        partition: Type.Integer(),
+        offset: Type.Integer(),
+        timestamp: time,
+        key: orNull(Type.String()),
+        agent: orNull(Type.String()),
+        groups: Type.Array(
+          Type.Object({
+            group: Type.String(),
+            state: Type.Enum(['handled', 'waiting', 'dead_letter'], { type: 'string' }),
+            reason: orNull(Type.String(), 'Why it is a dead letter.'),
+          }),
+          { description: 'What each group of readers made of it.' },
+        ),
+      }),
+      { description: 'In the log, the oldest first.' },
+    ),
+    records_found: Type.Integer({ description: 'All of them; of many only the first are in `records`.' }),
+    runs: Type.Array(
+      Type.Object({
+        run_id: Type.String(),
+        agent: Type.String(),
+        status: Type.String(),
+        trigger: Type.String(),
+        error: orNull(Type.String(), 'The code of why it failed.'),
+        created_at: time,
+        ended_at: orNull(time),
+      }),
+      { description: 'That it started; of a run all that joined it.' },
+    ),
+    dispatch: orNull(Type.Object({ goal_id: Type.Integer(), status: Type.String() })),
+    deliveries: Type.Array(followedDelivery, {
+      description: 'To webhook targets, and how the couriers fared with them.',
+    }),
+    searched: Type.Object({
+      around: orNull(
+        time,
+        'When the request was, as far as its id or its calls say; null: not known. Changes are looked for a minute before and after.',
+      ),
+      records: Type.Integer({ description: 'Records of the log that were read.' }),
+      complete: Type.Boolean({
+        description: `False: there were more than ${recordsMax} records, and those of that time may not be among the newest.`,
+      }),
+    }),
+  },
+  { title: 'FollowedRequest' },
+)
 
-interface FollowedRun {
-  run_id: string
-  agent: string
-  status: string
-  trigger: string
-  /** The code of why it failed. */
-  error: string | null
-  created_at: string
-  ended_at: string | null
-}
+type Followed = Static<typeof followed>
 
-export interface Followed {
-  id: string
-  /** What the id names. */
-  kind: SubjectKind
-  /** X-Request-Id of the call that began it; null: not known. */
-  request_id: string | null
-  /** Calls of the vector gateway. */
-  calls: {
-    agent: string | null
-    operation: string
-    collection: string | null
-    outcome: string
-    status_code: number | null
-    took_ms: number | null
-    occurred_at: string
-  }[]
-  changes: ListedAction[]
-  records: FollowedRecord[]
-  /** All that were found; the first of them are in `records`. */
-  records_found: number
-  runs: FollowedRun[]
-  dispatch: { goal_id: number; status: string } | null
-  deliveries: FollowedDelivery[]
-  /** How the log was searched. */
-  searched: {
-    /** Around this time; null: it is not known, so the newest records were read. */
-    around: string | null
-    records: number
-    /** False: older records of that time were not read. */
-    complete: boolean
-  }
-}
+/** Each reads much of the log. */
+const atOnceMax = 2
+let running = 0
 
-/** Throws AppError `log_unavailable`, `relational_engine_unavailable`, `vector_engine_unavailable`. */
-export const followRequestOperation = defineOperation({
+export const followRequestAction = defineAction({
   name: 'follow-request',
+  summary: 'One request, operation, run, dispatch or delivery, followed through HTTP, log, worker and effect',
+  role: 'admin',
+  problems: ['log_unavailable', 'relational_engine_unavailable', 'vector_engine_unavailable'],
   needs: ['vectors'],
-  args: Type.Object({ id: Type.String() }),
-  async run(context: OperationContext, { id }): Promise<Followed> {
-    const { platform } = context
-    const { subject, calls, found } = await search(context, id)
-    const { requestId, aroundMs, dispatch } = subject
-    const [changes, runs, deliveries, records] = await Promise.all([
-      aroundMs === null || requestId === null
-        ? []
-        : listActionsOf(platform.engines.relational, requestId, windowOf(aroundMs)),
-      runsOf(platform, subject),
-      deliveriesOf(context, subject, found.records),
-      withOutcomes(context, found.records.slice(0, recordsShownMax)),
-    ])
-    return {
-      id,
-      kind: subject.kind,
-      request_id: requestId,
-      calls,
-      changes,
-      records,
-      records_found: found.records.length,
-      runs: runs.map(followedRun),
-      dispatch: dispatch && { goal_id: dispatch.goalId, status: dispatch.status },
-      deliveries,
-      searched: {
-        around: aroundMs === null ? null : new Date(aroundMs).toISOString(),
-        records: found.read,
-        complete: found.complete,
-      },
+  args: Type.Object({
+    id: Type.String({
+      pattern: '^[\\x21-\\x7e]{1,16000}$',
+      description:
+        'X-Request-Id of an answer, an operation_id, a run id, the number of a dispatch (its goal), `<target>/<X-Sequence>`, webhook-id or X-Idempotency-Key of a delivery, or the event id of a record.',
+      examples: ['01932b3f-7b1c-7c3a-9d51-0f2f6f0f9a11'],
+    }),
+  }),
+  async run(context, { id }) {
+    if (running >= atOnceMax) {
+      throw new AppError('overloaded', 'Others are followed already; try again in a few seconds.', {
+        retryAfter: 5,
+      })
+    }
+    running += 1
+    try {
+      return await follow(context, id)
+    } finally {
+      running -= 1
     }
   },
+  http: {
+    method: 'GET',
+    path: '/requests/:id',
+    operationId: 'followRequest',
+    tag: 'audit',
+    description: `Reads at most ${recordsMax} records, the newest of each partition. An id that nothing has is no fault: its lists are empty.`,
+    answer: followed,
+  },
 })
+
+/** Throws AppError `log_unavailable`, `relational_engine_unavailable`, `vector_engine_unavailable`. */
+async function follow(context: OperationContext, id: string): Promise<Followed> {
+  const { platform } = context
+  const { subject, calls, found } = await search(context, id)
+  const { requestId, aroundMs, dispatch } = subject
+  const [changes, runs, deliveries, records] = await Promise.all([
+    aroundMs === null || requestId === null
+      ? []
+      : listActionsOf(platform.engines.relational, requestId, windowOf(aroundMs)),
+    runsOf(platform, subject),
+    deliveriesOf(context, subject, found.records),
+    withOutcomes(context, found.records.slice(0, recordsShownMax)),
+  ])
+  return {
+    id,
+    kind: subject.kind,
+    request_id: requestId,
+    calls,
+    changes,
+    records,
+    records_found: found.records.length,
+    runs: runs.map(followedRun),
+    dispatch: dispatch && { goal_id: dispatch.goalId, status: dispatch.status },
+    deliveries,
+    searched: {
+      around: aroundMs === null ? null : new Date(aroundMs).toISOString(),
+      records: found.read,
+      complete: found.complete,
+    },
+  }
+}
 
 interface Searched {
   subject: Subject
@@ -182,7 +240,15 @@ async function runsOf(platform: OperatedPlatform, { runs, requestId }: Subject):
   return page.runs.reverse()
 }
 
-function followedRun({ runId, agent, status, trigger, error, createdAt, endedAt }: Run): FollowedRun {
+function followedRun({
+  runId,
+  agent,
+  status,
+  trigger,
+  error,
+  createdAt,
+  endedAt,
+}: Run): Followed['runs'][number] {
   return {
     run_id: runId,
     agent,
@@ -194,7 +260,10 @@ function followedRun({ runId, agent, status, trigger, error, createdAt, endedAt 
   }
 }
 
-async function withOutcomes(context: OperationContext, found: Found['records']): Promise<FollowedRecord[]> {
+async function withOutcomes(
+  context: OperationContext,
+  found: Found['records'],
+): Promise<Followed['records']> {
   if (found.length === 0) return []
   const { engines, locations } = context.platform
   const lags = await readLag({ eventLog: engines.eventLog, relational: engines.relational, locations })

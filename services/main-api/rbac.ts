@@ -55,7 +55,6 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/log/lag': 'viewer',
   'GET /api/v1/webhooks/targets/:name': 'viewer',
   'GET /api/v1/webhooks/attempts': 'viewer',
-  'GET /api/v1/requests/:id': 'admin',
 
   'POST /identitytoolkit.googleapis.com/v1/accounts::signInWithCustomToken': 'open',
   'POST /identitytoolkit.googleapis.com/v1/accounts::signInWithPassword': 'open',

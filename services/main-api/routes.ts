@@ -26,7 +26,6 @@ import { registerLogRecords } from './routes/log-records.ts'
 import { registerLogTail } from './routes/log-tail.ts'
 import { registerMe } from './routes/me.ts'
 import { registerMyPassword } from './routes/my-password.ts'
-import { registerRequests } from './routes/requests.ts'
 import { registerSession } from './routes/session.ts'
 import { registerState } from './routes/state.ts'
 import { registerWebhooks } from './routes/webhooks.ts'
@@ -49,7 +48,6 @@ const operators = [
   registerLogRecords,
   registerLogTail,
   registerWebhooks,
-  registerRequests,
 ]
 
 export async function registerMainApi(
