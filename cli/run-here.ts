@@ -44,7 +44,7 @@ export async function runHere<S extends TObject, R, I>(
     const platform = await openPlatform({
       migrations: migrationFolders,
       env,
-      needs: [...operation.needs, ...needed.flatMap((service) => service.needs)],
+      needs: [...(operation.needs ?? []), ...needed.flatMap((service) => service.needs)],
       producerName: 'flotilla-command',
       log,
       lock,

@@ -13,10 +13,6 @@ import type { Operation, OperationContext } from './operation.ts'
 
 export interface Action<S extends TObject = TObject, R = unknown, I = unknown> extends Operation<S, R, I> {
   summary: string
-  /** The least that a caller of the main API needs. */
-  role: Access
-  /** Codes that it may be refused with, besides those of every route. */
-  problems: readonly ErrorCode[]
   http?: Http<S, R>
   /** Several where other words do a part of it. */
   cli?: readonly CommandLine<S, R>[]
@@ -31,6 +27,10 @@ export interface Http<S extends TObject, R> {
   path: `/${string}`
   operationId: string
   tag: string
+  /** The least that a caller needs. */
+  role: Access
+  /** Codes that it may be refused with, besides those of every route. */
+  problems: readonly ErrorCode[]
   description?: string
   /** The schema of the answer; it has a title. */
   answer: TSchema
@@ -88,9 +88,7 @@ export function tableOf<T>(
   return { head: Object.keys(columns), rows: values.map((value) => cells.map((cell) => cell(value))) }
 }
 
-interface Declared<S extends TObject, R, I> extends Omit<Action<S, R, I>, 'run' | 'needs' | 'action'> {
-  needs?: Action['needs']
-}
+type Declared<S extends TObject, R, I> = Omit<Action<S, R, I>, 'run' | 'action'>
 
 /** A change as the audit names it: noun and verb, and its target. */
 interface Changing<S extends TObject> {
@@ -118,7 +116,7 @@ export function defineAction<S extends TObject, R, I>({
   change?: Changing<S>
   run(context: ChangeContext<I>, args: Static<S>): Promise<R>
 }): Action<S, R, I> {
-  const { run, ...rest } = { needs: [], ...declared }
+  const { run, ...rest } = declared
   const plainly: Action<S, R, I>['run'] = (context, args) => run({ ...context, ...unnoted }, args)
   if (!change) return { ...rest, run: plainly }
   const { action, target: targetOf, isTrial } = change

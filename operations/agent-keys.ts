@@ -46,8 +46,6 @@ const revokeSample = `curl -sS -X DELETE "${serverMark}/api/v1/agent-keys/$AGENT
 export const issueAgentKeyAction = defineAction({
   name: 'agent-keys issue',
   summary: 'Issue an agent key',
-  role: 'admin',
-  problems: ['not_found', 'conflict'],
   args: Type.Object({ agent_id: Type.String(), label: Type.Optional(Type.String()) }),
   change: { action: 'agent-key.issue', target: ({ agent_id }) => agent_id },
   /** The key is in this answer and nowhere else. */
@@ -59,6 +57,8 @@ export const issueAgentKeyAction = defineAction({
     return { ...viewOfKey(record), key }
   },
   http: {
+    role: 'admin',
+    problems: ['not_found', 'conflict'],
     method: 'POST',
     path: '/agent-keys',
     operationId: 'issueAgentKey',
@@ -87,13 +87,13 @@ export const issueAgentKeyAction = defineAction({
 export const listAgentKeysAction = defineAction({
   name: 'agent-keys list',
   summary: 'The agent keys, of all agents or of one',
-  role: 'admin',
-  problems: ['not_found'],
   args: Type.Object({ agent_id: Type.Optional(Type.String()) }),
   async run({ platform }, { agent_id }) {
     return { agent_keys: (await listAgentKeys(platform.engines.relational, agent_id)).map(viewOfKey) }
   },
   http: {
+    role: 'admin',
+    problems: ['not_found'],
     method: 'GET',
     path: '/agent-keys',
     operationId: 'listAgentKeys',
@@ -122,8 +122,6 @@ export const listAgentKeysAction = defineAction({
 export const revokeAgentKeyAction = defineAction({
   name: 'agent-keys revoke',
   summary: 'Revoke an agent key and the tokens bought with it',
-  role: 'admin',
-  problems: ['not_found', 'log_unavailable'],
   services: agentServices,
   args: Type.Object({ id: Type.String() }),
   change: { action: 'agent-key.revoke', target: ({ id }) => id },
@@ -137,6 +135,8 @@ export const revokeAgentKeyAction = defineAction({
     return viewOfKey(record)
   },
   http: {
+    role: 'admin',
+    problems: ['not_found', 'log_unavailable'],
     method: 'DELETE',
     path: '/agent-keys/:id',
     operationId: 'revokeAgentKey',

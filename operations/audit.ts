@@ -28,8 +28,6 @@ export const notedChange = Type.Object({
 const listAuditAction = defineAction({
   name: 'audit list',
   summary: 'Who did what to the platform',
-  role: 'admin',
-  problems: ['relational_engine_unavailable'],
   args: Type.Object({
     limit: Type.Optional(
       Type.Integer({
@@ -50,6 +48,8 @@ const listAuditAction = defineAction({
   ): Promise<{ actions: ListedAction[]; next: string | null }> =>
     listAdminActions(platform.engines.relational, { limit, ...filter }),
   http: {
+    role: 'admin',
+    problems: ['relational_engine_unavailable'],
     method: 'GET',
     path: '/audit',
     operationId: 'listAdminActions',

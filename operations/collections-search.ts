@@ -15,8 +15,6 @@ const hitsMax = 100
 export const searchCollectionAction = defineAction({
   name: 'collections-search',
   summary: 'Find the points of a collection that are nearest to a text',
-  role: 'viewer',
-  problems: ['collection_not_found', 'point_not_found', 'embedder_unavailable', 'vector_engine_unavailable'],
   needs: ['vectors', 'embedder'],
   args: Type.Object({
     collection: textField('A collection.', 'fleet_notes', 64),
@@ -58,6 +56,13 @@ export const searchCollectionAction = defineAction({
     }
   },
   http: {
+    role: 'viewer',
+    problems: [
+      'collection_not_found',
+      'point_not_found',
+      'embedder_unavailable',
+      'vector_engine_unavailable',
+    ],
     method: 'POST',
     path: '/collections/:collection/search',
     operationId: 'searchCollection',

@@ -27,7 +27,7 @@ export function createControlHandler(
       const where = fault?.instancePath || 'its arguments'
       throw new AppError('bad_request', `${operation.name}: ${where} ${fault?.message ?? 'are not valid'}.`)
     }
-    const missing = operation.needs.filter((engine) => platform.engines[engine] === undefined)
+    const missing = (operation.needs ?? []).filter((engine) => platform.engines[engine] === undefined)
     if (missing.length > 0) {
       throw new AppError(
         'conflict',

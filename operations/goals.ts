@@ -29,7 +29,6 @@ const listArgs = Type.Object({
 
 export const listGoalsOperation = defineOperation({
   name: 'goals list',
-  needs: [],
   args: listArgs,
   /** Items are pages before the last. */
   async run(
@@ -49,7 +48,6 @@ export const listGoalsOperation = defineOperation({
 
 export const showGoalOperation = defineOperation({
   name: 'goals show',
-  needs: [],
   args: Type.Object({ id: Type.Integer() }),
   async run({ platform }, { id }): Promise<GoalView> {
     return viewOfGoal(await readRecord<Goal>(platform.engines.relational, goalKind, id))
@@ -68,7 +66,6 @@ export const addGoalOperation = defineChange({
   name: 'goals add',
   action: 'goal.create',
   targetOf: () => goalKind.name,
-  needs: [],
   args: addArgs,
   async run(context: ChangeContext, { author, ...given }): Promise<GoalView> {
     const body = checkGoal(given)
@@ -96,7 +93,6 @@ export const setGoalOperation = defineChange({
   name: 'goals set',
   action: 'goal.change',
   targetOf: ({ id }) => targetOf(goalKind, id),
-  needs: [],
   args: setArgs,
   async run(context: ChangeContext, { id, ...changes }): Promise<GoalView> {
     checkChange(changes)

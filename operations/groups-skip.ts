@@ -38,7 +38,6 @@ export const skipRecordOperation = defineChange({
   name: 'groups skip',
   action: 'group.skip',
   targetOf: ({ group }) => group,
-  needs: [],
   args: Type.Object({
     group: Type.String(),
     partition: Type.Integer({ minimum: 0 }),

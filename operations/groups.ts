@@ -25,7 +25,6 @@ export const resetGroupOperation = defineChange({
   name: 'groups reset',
   action: 'group.reset',
   targetOf: ({ group }) => group,
-  needs: [],
   args: resetArgs,
   async run({ platform, describe }, { group, to, partition }): Promise<ResetResult> {
     const { eventLog } = platform.engines

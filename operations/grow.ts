@@ -248,7 +248,6 @@ export const growTopicOperation = defineChange({
   name: 'topics grow',
   action: 'topic.grow',
   targetOf: ({ topic }) => topic,
-  needs: [],
   args: Type.Object({ topic: Type.String(), partitions: Type.Integer({ minimum: 1 }) }),
   async run({ platform, output, signal, describe }, { topic, partitions }): Promise<GrowResult> {
     const { eventLog, relational } = platform.engines

@@ -178,7 +178,6 @@ export interface LagResult {
 /** With `watch` an item once a second, until the operator gives up. */
 export const lagOperation = defineOperation({
   name: 'lag',
-  needs: [],
   args: Type.Object({ watch: Type.Optional(Type.Boolean()) }),
   async run({ platform, output, signal }: OperationContext<LagResult>, { watch }): Promise<LagResult> {
     const read = async () => ({

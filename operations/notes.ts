@@ -31,7 +31,6 @@ const listArgs = Type.Object({
 
 export const listNotesOperation = defineOperation({
   name: 'notes list',
-  needs: [],
   args: listArgs,
   /** Items are pages before the last. */
   async run(
@@ -45,7 +44,6 @@ export const listNotesOperation = defineOperation({
 
 export const showNoteOperation = defineOperation({
   name: 'notes show',
-  needs: [],
   args: Type.Object({ id: Type.Integer() }),
   /** The note and its thread, the oldest first. Items are pages of the thread before the last. */
   async run(
@@ -84,7 +82,6 @@ export const addNoteOperation = defineChange({
   name: 'notes add',
   action: 'note.create',
   targetOf: () => noteKind.name,
-  needs: [],
   args: addArgs,
   run: (context: ChangeContext, { author, ...note }) => add(context, author, note),
 })
@@ -95,7 +92,6 @@ export const replyNoteOperation = defineChange({
   name: 'notes reply',
   action: 'note.create',
   targetOf: ({ parent_id }) => targetOf(noteKind, parent_id),
-  needs: [],
   args: replyArgs,
   async run(context: ChangeContext, { author, ...note }): Promise<NoteView> {
     const { relational } = context.platform.engines

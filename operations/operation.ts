@@ -31,7 +31,7 @@ export interface OperationContext<I = never> {
 export interface Operation<S extends TObject = TObject, R = unknown, I = unknown> {
   name: string
   /** Besides log, registry and database. */
-  needs: readonly EngineName[]
+  needs?: readonly EngineName[]
   /** Services that must run for it; where no platform runs on this data directory, they run within the command. */
   services?: readonly string[]
   args: S

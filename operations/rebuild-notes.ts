@@ -17,8 +17,6 @@ interface RebuiltNotes {
 export const rebuildNotesAction = defineAction({
   name: 'rebuild notes',
   summary: 'Publish every note once more, so that all their points in fleet_notes are written again',
-  role: 'admin',
-  problems: [],
   change: { action: 'index.rebuild', target: () => 'notes' },
   services: ['outbox-publisher', 'note-indexer'],
   args: Type.Object({}),

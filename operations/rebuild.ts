@@ -46,8 +46,6 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror', what: string)
   return defineAction({
     name: `rebuild ${index.name}`,
     summary: `Fill ${what} from the log while the old one stays in use, then switch over; run again, it shows the rebuild in progress`,
-    role: 'admin',
-    problems: [],
     change: { action: 'index.rebuild', target: () => index.name },
     needs: [engine],
     services: [index.writer],

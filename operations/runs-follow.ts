@@ -29,7 +29,6 @@ type Context = OperationContext<FollowedItem>
 
 export const followRunOperation = defineOperation({
   name: 'runs follow',
-  needs: [],
   services: ['run-dispatcher', 'outbox-publisher'],
   /** Id of a run, or the number of a dispatch. */
   args: Type.Object({

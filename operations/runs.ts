@@ -36,7 +36,6 @@ export const startRunOperation = defineChange({
   name: 'runs start',
   action: 'run.create',
   targetOf: ({ agent }) => agent,
-  needs: [],
   args: Type.Object({ agent: Type.String(), ...messageArgs, streaming: Type.Optional(Type.Boolean()) }),
   async run(context: ChangeContext, { agent, streaming = false, ...given }): Promise<RunView> {
     const { env, engines } = context.platform
@@ -62,7 +61,6 @@ export const startDispatchOperation = defineChange({
   name: 'dispatch',
   action: 'dispatch.create',
   targetOf: () => 'goal',
-  needs: [],
   args: Type.Object(messageArgs),
   async run(context: ChangeContext, given): Promise<DispatchView> {
     const { env, engines } = context.platform
@@ -97,7 +95,6 @@ const listArgs = Type.Object({
 
 export const listRunsOperation = defineOperation({
   name: 'runs list',
-  needs: [],
   args: listArgs,
   /** Items are pages before the last. */
   async run(
@@ -122,7 +119,6 @@ type DispatchSummary = Omit<ListedDispatch, 'deadline' | 'createdAt' | 'endedAt'
 
 export const listDispatchesOperation = defineOperation({
   name: 'dispatches list',
-  needs: [],
   args: Type.Object({
     /** Only those that the caller of this uid started, or that are of this user. */
     own: Type.Optional(Type.String()),
@@ -148,7 +144,6 @@ export type ShownRun = { run: RunView; events: StoredEvent[] } | { dispatch: Dis
 
 export const showRunOperation = defineOperation({
   name: 'runs show',
-  needs: [],
   /** Id of a run, or the number of a dispatch. */
   args: Type.Object({ id: Type.String() }),
   /** Items are events before the last ones. */
@@ -172,7 +167,6 @@ export const cancelRunOperation = defineChange({
   name: 'runs cancel',
   action: 'run.cancel',
   targetOf: ({ id }) => id,
-  needs: [],
   /** Id of a run, or the number of a dispatch. */
   args: Type.Object({ id: Type.String() }),
   async run({ platform }: ChangeContext, { id }): Promise<{ run: RunView } | { dispatch: DispatchView }> {

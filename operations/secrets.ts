@@ -8,8 +8,6 @@ const rotateSecretsAction = defineAction({
   name: 'secrets-rotate',
   summary:
     'Encrypt them with the first key of FLOTILLA_SECRET_KEY; where that is unset, with a fresh one in the file secret-key',
-  role: 'admin',
-  problems: [],
   args: Type.Object({}),
   change: { action: 'secrets.rotate', target: () => 'secrets' },
   async run({ platform, describe }) {

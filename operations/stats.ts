@@ -18,8 +18,6 @@ interface StatsResult {
 export const statsAction = defineAction({
   name: 'stats',
   summary: 'The collections and their indexes',
-  role: 'viewer',
-  problems: ['vector_engine_unavailable'],
   needs: ['vectors'],
   args: Type.Object({}),
   async run({ platform }): Promise<StatsResult> {
@@ -30,6 +28,8 @@ export const statsAction = defineAction({
     return { collections, search, as_of: new Date().toISOString() }
   },
   http: {
+    role: 'viewer',
+    problems: ['vector_engine_unavailable'],
     method: 'GET',
     path: '/collections',
     operationId: 'listCollections',

@@ -64,13 +64,13 @@ const named = Type.Object({ topic: textField('A topic of the platform.', 'vector
 const listTopicsAction = defineAction({
   name: 'topics list',
   summary: 'All topics of the platform, and what the log holds of them',
-  role: 'viewer',
-  problems,
   args: Type.Object({}),
   async run({ platform }): Promise<{ topics: TopicView[] }> {
     return { topics: await Promise.all(catalog.map((topic) => viewOf(platform, topic))) }
   },
   http: {
+    role: 'viewer',
+    problems,
     method: 'GET',
     path: '/log/topics',
     operationId: 'listTopics',
@@ -82,18 +82,22 @@ const listTopicsAction = defineAction({
 const showTopicAction = defineAction({
   name: 'topics show',
   summary: 'One topic',
-  role: 'viewer',
-  problems: [...problems, 'not_found'],
   args: named,
   run: ({ platform }, { topic }): Promise<TopicView> => viewOf(platform, findTopic(topic)),
-  http: { method: 'GET', path: '/log/topics/:topic', operationId: 'showTopic', tag: 'log', answer: topic },
+  http: {
+    role: 'viewer',
+    problems: [...problems, 'not_found'],
+    method: 'GET',
+    path: '/log/topics/:topic',
+    operationId: 'showTopic',
+    tag: 'log',
+    answer: topic,
+  },
 })
 
 const partitionFactsAction = defineAction({
   name: 'topics partitions',
   summary: 'Where the partitions of a topic are, and how much room they take',
-  role: 'viewer',
-  problems: [...problems, 'not_found'],
   args: named,
   async run({ platform }, { topic: name }): Promise<Static<typeof partitionFacts>> {
     const { physicalName } = platform.publisher.locationOf(findTopic(name))
@@ -105,6 +109,8 @@ const partitionFactsAction = defineAction({
     }
   },
   http: {
+    role: 'viewer',
+    problems: [...problems, 'not_found'],
     method: 'GET',
     path: '/log/topics/:topic/partitions',
     operationId: 'showPartitions',

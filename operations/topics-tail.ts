@@ -11,7 +11,6 @@ export const lastMax = 10_000
 
 export const tailTopicOperation = defineOperation({
   name: 'topics tail',
-  needs: [],
   args: Type.Object({
     topic: Type.String(),
     last: Type.Integer({ minimum: 0, maximum: lastMax }),

@@ -56,8 +56,6 @@ const inPath = { user: textField('E-mail or uid.', 'ana@example.com', 254) }
 export const addUserAction = defineAction({
   name: 'users add',
   summary: 'Add a person',
-  role: 'admin',
-  problems: [...reads, 'person_exists', 'rate_limited', 'overloaded', 'log_unavailable'],
   services: agentServices,
   args: Type.Object({
     email: Type.String(),
@@ -82,6 +80,8 @@ export const addUserAction = defineAction({
     return { ...viewOf(person), one_time_password: password }
   },
   http: {
+    role: 'admin',
+    problems: [...reads, 'person_exists', 'rate_limited', 'overloaded', 'log_unavailable'],
     method: 'POST',
     path: '/users',
     operationId: 'addUser',
@@ -127,13 +127,19 @@ export const addUserAction = defineAction({
 export const listUsersAction = defineAction({
   name: 'users list',
   summary: 'All people, by their e-mails',
-  role: 'admin',
-  problems: reads,
   args: Type.Object({}),
   async run({ platform }): Promise<{ users: UserView[] }> {
     return { users: (await listPeople(platform.engines.relational)).map(viewOf) }
   },
-  http: { method: 'GET', path: '/users', operationId: 'listUsers', tag: 'people', answer: users },
+  http: {
+    role: 'admin',
+    problems: reads,
+    method: 'GET',
+    path: '/users',
+    operationId: 'listUsers',
+    tag: 'people',
+    answer: users,
+  },
   cli: [
     {
       example: 'flotilla users list',
@@ -154,8 +160,6 @@ export const listUsersAction = defineAction({
 export const setUserRoleAction = defineAction({
   name: 'users role',
   summary: 'Give a person another role',
-  role: 'admin',
-  problems: writes,
   services: agentServices,
   args: Type.Object({ user: Type.String(), role }),
   change: { action: 'person.role', target: ({ user }) => user },
@@ -164,6 +168,8 @@ export const setUserRoleAction = defineAction({
     return viewOf(person)
   },
   http: {
+    role: 'admin',
+    problems: writes,
     method: 'PATCH',
     path: '/users/:user',
     operationId: 'setUserRole',
@@ -186,8 +192,6 @@ export const setUserRoleAction = defineAction({
 export const removeUserAction = defineAction({
   name: 'users remove',
   summary: 'Remove a person; sessions, tokens and open streams end',
-  role: 'admin',
-  problems: writes,
   services: agentServices,
   args: Type.Object({ user: Type.String() }),
   change: { action: 'person.remove', target: ({ user }) => user },
@@ -196,6 +200,8 @@ export const removeUserAction = defineAction({
     return { ...viewOf(person), removed: true as const }
   },
   http: {
+    role: 'admin',
+    problems: writes,
     method: 'DELETE',
     path: '/users/:user',
     operationId: 'removeUser',

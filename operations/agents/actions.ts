@@ -29,13 +29,13 @@ const figure = orNull(Type.Integer({ minimum: 0 }))
 const listAgentsAction = defineAction({
   name: 'agents list',
   summary: 'All agents, by their ids',
-  role: 'viewer',
-  problems: reads,
   args: Type.Object({}),
   async run({ platform }) {
     return { agents: (await listAgents(platform.engines.relational)).map(viewOf) }
   },
   http: {
+    role: 'viewer',
+    problems: reads,
     method: 'GET',
     path: '/agents',
     operationId: 'listAgents',
@@ -100,8 +100,6 @@ const tenths = (ms: number | null) => ms && Math.round(ms * 10) / 10
 export const showAgentAction = defineAction({
   name: 'agents show',
   summary: 'One agent: its sessions, its last operations, its limits and what it used of them today',
-  role: 'viewer',
-  problems: [...reads, 'not_found', 'log_unavailable'],
   args: Type.Object({ agent_id: Type.String() }),
   async run({ platform }, { agent_id }) {
     const { relational } = platform.engines
@@ -126,6 +124,8 @@ export const showAgentAction = defineAction({
     }
   },
   http: {
+    role: 'viewer',
+    problems: [...reads, 'not_found', 'log_unavailable'],
     method: 'GET',
     path: '/agents/:agent_id',
     operationId: 'showAgent',
@@ -170,8 +170,6 @@ export const showAgentAction = defineAction({
 const updateAgentAction = defineAction({
   name: 'agents update',
   summary: 'Change what is named; it acts on every instance when this is done',
-  role: 'admin',
-  problems: writes,
   services: agentServices,
   args: Type.Object({
     agent_id: Type.String(),
@@ -185,6 +183,8 @@ const updateAgentAction = defineAction({
     return viewOf((await published(platform, updating)).agent)
   },
   http: {
+    role: 'admin',
+    problems: writes,
     method: 'PATCH',
     path: '/agents/:agent_id',
     operationId: 'updateAgent',
@@ -222,8 +222,6 @@ const updateAgentAction = defineAction({
 export const deleteAgentAction = defineAction({
   name: 'agents delete',
   summary: 'Delete an agent; its keys and tokens end with it',
-  role: 'admin',
-  problems: writes,
   services: agentServices,
   args: Type.Object({ agent_id: Type.String() }),
   change: { action: 'agent.delete', target: ({ agent_id }) => agent_id },
@@ -233,6 +231,8 @@ export const deleteAgentAction = defineAction({
     return { ...viewOf((await published(platform, deleting)).agent), deleted: true as const }
   },
   http: {
+    role: 'admin',
+    problems: writes,
     method: 'DELETE',
     path: '/agents/:agent_id',
     operationId: 'deleteAgent',

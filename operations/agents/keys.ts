@@ -76,15 +76,11 @@ const notKept = { 'cache-control': 'no-store' }
 
 const provision = {
   summary: 'Make an agent with an Ed25519 key pair',
-  role: 'admin',
-  problems: [...problems, 'agent_exists'],
   services: agentServices,
   change: { action: 'agent.provision', target: ({ agent_id }: { agent_id: string }) => agent_id },
 } as const
 const rotate = {
   summary: 'Give an agent another key pair; the old one and all that was opened with it stop working',
-  role: 'admin',
-  problems: [...problems, 'not_found'],
   services: agentServices,
   change: { action: 'agent.rotate', target: ({ agent_id }: { agent_id: string }) => agent_id },
 } as const
@@ -160,6 +156,8 @@ export const provisionRemoteAction = defineAction({
     path: '/agents',
     operationId: 'provisionAgent',
     tag: 'agents',
+    role: 'admin',
+    problems: [...problems, 'agent_exists'],
     body: { title: 'NewAgent', examples: [{ agent_id: 'scout', role: 'researcher' }] },
     answer: agentWithKey,
     status: 201,
@@ -181,6 +179,8 @@ export const rotateRemoteAction = defineAction({
     path: '/agents/:agent_id/rotate',
     operationId: 'rotateAgent',
     tag: 'agents',
+    role: 'admin',
+    problems: [...problems, 'not_found'],
     fields: { agent_id: agentInPath },
     body: { title: 'KeyRotation', examples: [{}] },
     answer: agentWithKey,

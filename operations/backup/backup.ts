@@ -18,7 +18,6 @@ export interface Copied {
 /** Copies the running platform: writes to the log go on, writes to the database wait while its files are copied. */
 export const copyOperation = defineOperation({
   name: 'backup-copy',
-  needs: [],
   args: Type.Object({ folder: Type.String() }),
   async run({ platform, output, signal }: OperationContext, { folder }): Promise<Copied> {
     demandEmbedded(platform.choices)

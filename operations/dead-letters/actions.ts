@@ -32,11 +32,11 @@ const sayWhich = () => new AppError('bad_request', 'Say which ones: --topic, --k
 const list = defineAction({
   name: 'dead-letters list',
   summary: 'What the workers gave up on, the oldest first',
-  role: 'viewer',
-  problems: reading,
   args: filter,
   run: (context, wanted) => listLetters(records, context, wanted),
   http: {
+    role: 'viewer',
+    problems: reading,
     method: 'GET',
     path: '/dead-letters',
     operationId: 'listDeadLetters',
@@ -67,8 +67,6 @@ const list = defineAction({
 const show = defineAction({
   name: 'dead-letters show',
   summary: 'Dead letters with their values, decoded',
-  role: 'admin',
-  problems: reading,
   args: filter,
   run: (context, wanted) => showLetters(records, context, wanted),
   cli: [
@@ -88,8 +86,6 @@ const show = defineAction({
 const showSome = defineAction({
   name: 'dead-letters show some',
   summary: show.summary,
-  role: 'admin',
-  problems: reading,
   args: filter,
   async run(context, wanted) {
     const { dead_letters: meant } = await listLetters(records, context, wanted)
@@ -105,6 +101,8 @@ const showSome = defineAction({
     }
   },
   http: {
+    role: 'admin',
+    problems: reading,
     method: 'GET',
     path: '/dead-letters/show',
     operationId: 'showDeadLetters',
@@ -118,8 +116,6 @@ const treat = (verb: 'replay' | 'discard', summary: string, example: string) =>
   defineAction({
     name: `dead-letters ${verb}`,
     summary,
-    role: 'admin',
-    problems: treating,
     args: treatment,
     change: {
       action: `dead-letters.${verb}`,
@@ -128,6 +124,8 @@ const treat = (verb: 'replay' | 'discard', summary: string, example: string) =>
     },
     run: (context: ChangeContext, asked) => treatLetters(context, verb, asked),
     http: {
+      role: 'admin',
+      problems: treating,
       method: 'POST',
       path: `/dead-letters/${verb}`,
       operationId: `${verb}DeadLetters`,

@@ -105,8 +105,6 @@ let running = 0
 export const followRequestAction = defineAction({
   name: 'follow-request',
   summary: 'One request, operation, run, dispatch or delivery, followed through HTTP, log, worker and effect',
-  role: 'admin',
-  problems: ['log_unavailable', 'relational_engine_unavailable', 'vector_engine_unavailable'],
   needs: ['vectors'],
   args: Type.Object({
     id: Type.String({
@@ -130,6 +128,8 @@ export const followRequestAction = defineAction({
     }
   },
   http: {
+    role: 'admin',
+    problems: ['log_unavailable', 'relational_engine_unavailable', 'vector_engine_unavailable'],
     method: 'GET',
     path: '/requests/:id',
     operationId: 'followRequest',

@@ -49,7 +49,6 @@ export interface SinkResult {
 
 export const sinkJsonlOperation = defineOperation({
   name: 'sink jsonl',
-  needs: [],
   args: Type.Object({ ...common, folder: Type.String(), rotateBytes: Type.Integer({ minimum: 1 }) }),
   async run(context, { folder, rotateBytes, ...args }): Promise<SinkResult> {
     publicTopic(args.topic)
@@ -59,7 +58,6 @@ export const sinkJsonlOperation = defineOperation({
 
 export const sinkPostgresOperation = defineOperation({
   name: 'sink postgres',
-  needs: [],
   args: Type.Object({
     ...common,
     /** May hold a password. */

@@ -50,8 +50,6 @@ export type AttemptView = Static<typeof attempt>
 export const listAttemptsAction = defineAction({
   name: 'webhooks attempts',
   summary: 'The newest attempts of a target, of the last 7 days',
-  role: 'viewer',
-  problems: [...targetProblems, 'not_found'],
   args: Type.Object({
     name: Type.String(),
     limit: Type.Optional(
@@ -80,6 +78,8 @@ export const listAttemptsAction = defineAction({
     return { attempts: found.reverse() }
   },
   http: {
+    role: 'viewer',
+    problems: [...targetProblems, 'not_found'],
     method: 'GET',
     path: '/webhooks/targets/:name/attempts',
     operationId: 'listAttempts',

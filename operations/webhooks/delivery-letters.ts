@@ -73,14 +73,13 @@ const deliveries: LetterKind<typeof filter, DeliveryLetter, DeliveryName, { body
   openReplay: openDeliveryReplay,
 }
 
-const reading = { role: 'viewer', problems: [], args: filter } as const
 const which = {
   target: ['name', 'only those of this target'],
   sequence: ['number', 'only the one with this X-Sequence'],
 } as const
 
 const list = defineAction({
-  ...reading,
+  args: filter,
   name: 'webhooks dead-letters list',
   summary: "Each target's in its order",
   run: (context, wanted) => listLetters(deliveries, context, wanted),
@@ -104,7 +103,7 @@ const list = defineAction({
 })
 
 const show = defineAction({
-  ...reading,
+  args: filter,
   name: 'webhooks dead-letters show',
   summary: 'With their bodies, as the receiver would get them',
   run: (context, wanted) => showLetters(deliveries, context, wanted),
@@ -123,8 +122,6 @@ const treat = (verb: 'replay' | 'discard', summary: string, example: string) =>
   defineAction({
     name: `webhooks dead-letters ${verb}`,
     summary,
-    role: 'admin',
-    problems: [],
     args: treatment,
     change: {
       action: `dead-letters.${verb}`,

@@ -47,8 +47,6 @@ const skipped = Type.Object(
 export const skipHeadAction = defineAction({
   name: 'webhooks skip',
   summary: 'Give up the head of a target: it becomes a dead letter, and the next one is tried',
-  role: 'admin',
-  problems: [...targetProblems, 'not_found', 'conflict'],
   args: Type.Object({ name: Type.String() }),
   change: { action: 'webhook.skip', target: ({ name }) => name },
   async run({ platform, signal, describe }: ChangeContext, { name: target }): Promise<SkipResult> {
@@ -72,6 +70,8 @@ export const skipHeadAction = defineAction({
     return { target, sequence: letter?.sequence ?? position, outcome }
   },
   http: {
+    role: 'admin',
+    problems: [...targetProblems, 'not_found', 'conflict'],
     method: 'POST',
     path: '/webhooks/targets/:name/skip',
     operationId: 'skipHead',
@@ -101,8 +101,6 @@ interface ForgetResult {
 export const forgetTargetAction = defineAction({
   name: 'webhooks forget',
   summary: 'Free the partition of a target that is no longer in the targets file',
-  role: 'admin',
-  problems: [...targetProblems, 'not_found', 'conflict'],
   args: Type.Object({ name: Type.String(), force: Type.Optional(Type.Boolean()) }),
   change: { action: 'webhook.forget', target: ({ name }) => name },
   async run(

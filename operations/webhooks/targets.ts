@@ -33,8 +33,6 @@ const targets = Type.Object(
 export const listTargetsAction = defineAction({
   name: 'webhooks targets',
   summary: 'All webhook targets: what waits for them, since when, and how their last attempt ended',
-  role: 'viewer',
-  problems: targetProblems,
   args: Type.Object({}),
   async run({ platform, signal }: OperationContext): Promise<TargetsResult> {
     const { eventLog, relational } = platform.engines
@@ -52,6 +50,8 @@ export const listTargetsAction = defineAction({
     }
   },
   http: {
+    role: 'viewer',
+    problems: targetProblems,
     method: 'GET',
     path: '/webhooks/targets',
     operationId: 'listTargets',

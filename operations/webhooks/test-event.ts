@@ -28,8 +28,6 @@ const sent = Type.Object(
 export const testTargetAction = defineAction({
   name: 'webhooks test',
   summary: 'Send a test event to one target',
-  role: 'member',
-  problems: [...targetProblems, 'not_found', 'conflict'],
   args: Type.Object({ name: Type.String() }),
   change: { action: 'webhook.test', target: ({ name }) => name },
   async run({ platform, actor, requestId, describe }: ChangeContext, { name: target }) {
@@ -67,6 +65,8 @@ export const testTargetAction = defineAction({
     return { target, sequence, event: prepared.event, idempotency_key: prepared.idempotency_key }
   },
   http: {
+    role: 'member',
+    problems: [...targetProblems, 'not_found', 'conflict'],
     method: 'POST',
     path: '/webhooks/targets/:name/test',
     operationId: 'testTarget',

@@ -31,7 +31,7 @@ function mount(
   http: Http<Action['args'], unknown>,
   cached: Cached<unknown> | undefined,
 ): void {
-  const { method, path, operationId, tag, description, answer, status = 200 } = http
+  const { method, path, operationId, tag, problems, description, answer, status = 200 } = http
   const all = { ...action.args.properties, ...http.fields } as TProperties
   const isInPath = (name: string) => path.split('/').includes(`:${name}`)
   const params = some(all, isInPath)
@@ -41,7 +41,7 @@ function mount(
     method,
     url: path,
     config: {
-      problems: ['forbidden', ...action.problems],
+      problems: ['forbidden', ...problems],
       ...(http.sample === undefined ? {} : { sample: http.sample }),
     },
     schema: {

@@ -78,7 +78,7 @@ export const rbac: Readonly<Record<string, Least>> = {
 /** Actions say it themselves. */
 function rolesOf(all: readonly Action[]): Record<string, Least> {
   return Object.fromEntries(
-    all.flatMap(({ http, role }) => (http ? [[`${http.method} /api/v1${http.path}`, role]] : [])),
+    all.flatMap(({ http }) => (http ? [[`${http.method} /api/v1${http.path}`, http.role]] : [])),
   )
 }
 

@@ -51,7 +51,6 @@ function notedChange(context: MainApiContext): RunChange {
       name: action,
       action,
       targetOf: () => target,
-      needs: [],
       args: noArgs,
       run: (changing: ChangeContext) => work(changing),
     })

@@ -18,8 +18,6 @@ const asked: unknown[] = []
 const sortBoats = defineAction({
   name: 'boats sort',
   summary: 'Sort boats',
-  role: 'member',
-  problems: ['not_found'],
   args: Type.Object({
     harbour: Type.String(),
     berth_no: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
@@ -32,6 +30,8 @@ const sortBoats = defineAction({
     return { boats: [{ name: `a\u001b[2Jb\n${args.harbour}` }], refused: 1 }
   },
   http: {
+    role: 'member',
+    problems: ['not_found'],
     method: 'GET',
     path: '/harbours/:harbour/boats',
     operationId: 'sortBoats',
@@ -125,8 +125,6 @@ test('what changes nothing is noted nowhere, and a trial neither', async () => {
   const tried = defineAction({
     name: 'boats sink',
     summary: 'Sink boats',
-    role: 'admin',
-    problems: [],
     args: Type.Object({ dry: Type.Boolean() }),
     change: { action: 'boat.sink', target: () => 'boat', isTrial: ({ dry }) => dry },
     async run({ note }, { dry }) {
@@ -143,6 +141,5 @@ test('what changes nothing is noted nowhere, and a trial neither', async () => {
 test('every action has a door, a name of its own, and its role in the table', () => {
   expect(actions.filter(({ http, cli }) => !http && !cli)).toEqual([])
   expect(new Set(actions.map(({ name }) => name)).size).toBe(actions.length)
-  for (const { http, role } of actions)
-    if (http) expect(rbac[`${http.method} /api/v1${http.path}`]).toBe(role)
+  for (const { http } of actions) if (http) expect(rbac[`${http.method} /api/v1${http.path}`]).toBe(http.role)
 })

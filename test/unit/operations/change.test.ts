@@ -27,7 +27,6 @@ async function change(run: Change<typeof args, string, never>['run'], engine: Pa
     name: 'things change',
     action: 'thing.change',
     targetOf: ({ name }) => name,
-    needs: [],
     args,
     run,
   })

@@ -9,7 +9,6 @@ import type { Platform } from '#runtime/start/platform.ts'
 
 const greet = defineOperation({
   name: 'greet',
-  needs: [],
   args: Type.Object({ name: Type.String(), times: Type.Optional(Type.Integer({ minimum: 1 })) }),
   run: async (_, { name, times = 1 }) => `hello ${name} `.repeat(times),
 })
