@@ -16,7 +16,7 @@ export function mountActions(
 ): void {
   for (const action of actions) {
     for (const command of action.cli ?? []) {
-      const [, ...words] = (command.words ?? action.name).split(' ')
+      const [, ...words] = (command.name ?? action.name).split(' ')
       const verb = words.pop()
       const parent = words.reduce((above, word) => nounBelow(above, word, nouns[word] ?? ''), noun)
       mount(verb === undefined ? parent : parent.command(verb), cli, action, command)
@@ -25,7 +25,7 @@ export function mountActions(
 }
 
 /** One line of help; it begins small, as those of all commands. */
-export function helpOf(action: Action, { summary = action.summary }: CommandLine<TObject, unknown>): string {
+export function helpOf(action: Action, { summary = action.summary }: Command): string {
   return `${summary[0]!.toLowerCase()}${summary.slice(1)}`
 }
 
@@ -34,20 +34,22 @@ function nounBelow(above: Program, name: string, text: string): Program {
   return known ?? above.command(name).description(text)
 }
 
-function mount(program: Program, cli: Cli, action: Action, command: CommandLine<TObject, unknown>): void {
-  const { positional = [], options = {}, folders = [], example } = command
+type Command = CommandLine<TObject, unknown>
+
+function mount(program: Program, cli: Cli, action: Action, command: Command): void {
+  const { positional = [], options = {}, folders = [], example, gather } = command
   program.description(helpOf(action, command))
   for (const name of positional) {
     const schema = schemaAt(action.args, [name])
-    const word = flagOf(name)
+    const word = wordOf(name, command)
     const isRequired = action.args.required?.includes(name) ?? false
-    const argument = new Argument(isRequired ? `<${word}>` : `[${word}]`)
+    const argument = new Argument(isRequired ? `<${word}>` : `[${word}]`, schema.description)
     const choices = choicesOf(schema)
     program.addArgument(choices ? argument.choices(choices) : argument.argParser(readerOf(schema)))
   }
   const read = Object.entries(options).map(([path, help]) => {
     const places = path.split('.')
-    const option = optionOf(places, action.args, help)
+    const option = optionOf(places, action.args, help, command)
     program.addOption(option)
     return { places, name: option.attributeName(), none: noneOf(schemaAt(action.args, places)) }
   })
@@ -61,7 +63,7 @@ function mount(program: Program, cli: Cli, action: Action, command: CommandLine<
     for (const name of folders) if (args[name] !== undefined) args[name] = resolve(String(args[name]))
     const result = await cli.run(action, command.read?.(args) ?? args, {
       json: typed.json as boolean | undefined,
-      item: (hint) => oneLine(String(hint)),
+      ...(gather ? { gather } : { item: (hint) => oneLine(String(hint)) }),
       render: (found) => textOf(command.render(found)),
     })
     const code = command.exit?.(result) ?? 0
@@ -73,9 +75,10 @@ function optionOf(
   places: readonly string[],
   args: TObject,
   help: string | readonly [string, string],
+  command: Command,
 ): Option {
   const schema = schemaAt(args, places)
-  const flag = `--${flagOf(places.at(-1)!)}`
+  const flag = `--${wordOf(places.at(-1)!, command)}`
   if (typeof help === 'string') return new Option(flag, help)
   const [value, text] = help
   const option = new Option(`${flag} <${value}>`, text)
@@ -87,8 +90,14 @@ function optionOf(
 interface AnySchema {
   type?: string
   enum?: string[]
+  const?: string
   anyOf?: AnySchema[]
   properties?: Record<string, AnySchema>
+  description?: string
+  minimum?: number
+  maximum?: number
+  /** What a number that is none, or out of its range, is refused with. */
+  rule?: string
 }
 
 function schemaAt(args: TObject, places: readonly string[]): AnySchema {
@@ -106,14 +115,18 @@ function noneOf(schema: AnySchema): string | symbol {
 
 function readerOf(schema: AnySchema): (text: string) => string | number {
   if (!typesOf(schema).includes('integer')) return (text) => text
-  const none = noneOf(schema)
-  return (text) => (text === none ? text : wholeNumber(text))
+  const words: unknown[] = [noneOf(schema), ...(schema.anyOf ?? []).map((one) => one.const)]
+  return (text) => (words.includes(text) ? text : wholeNumber(text, schema))
 }
 
-function wholeNumber(text: string): number {
+function wholeNumber(
+  text: string,
+  { rule, minimum = 0, maximum = Number.MAX_SAFE_INTEGER }: AnySchema,
+): number {
   const number = Number(text)
-  if (/^\d{1,16}$/.test(text) && Number.isSafeInteger(number)) return number
-  throw new InvalidArgumentError('It must be a whole number, 0 or more.')
+  const isInRange = rule === undefined || (number >= minimum && number <= maximum)
+  if (/^\d{1,16}$/.test(text) && Number.isSafeInteger(number) && isInRange) return number
+  throw new InvalidArgumentError(rule ?? 'It must be a whole number, 0 or more.')
 }
 
 function put(args: Record<string, unknown>, [first, ...rest]: readonly string[], value: unknown): void {
@@ -128,12 +141,13 @@ function put(args: Record<string, unknown>, [first, ...rest]: readonly string[],
 }
 
 /** The word of an argument at the command line. */
-export const flagOf = (name: string) => name.replaceAll('_', '-')
+export const wordOf = (name: string, { words = {} }: Pick<Command, 'words'>) =>
+  words[name] ?? name.replaceAll('_', '-')
 
 /** Values of others cannot end a line or act on the terminal. */
 export function textOf(shown: Shown): string {
   if (typeof shown === 'string') return oneLine(shown)
-  if ('fields' in shown) return fields({ ...shown.fields })
+  if ('fields' in shown) return fields({ ...shown.fields }, shown.texts)
   if ('documents' in shown) {
     return shown.documents.map((one) => visibleJson(JSON.stringify(one, null, 2))).join('\n')
   }

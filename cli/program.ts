@@ -28,8 +28,14 @@ const nouns: Record<string, () => Promise<Register>> = {
     const { userActions } = await import('#operations/users.ts')
     return noun('users', 'people who may use the main API and the console', userActions)
   },
-  notes: async () => (await import('./commands/notes.ts')).registerNotes,
-  goals: async () => (await import('./commands/goals.ts')).registerGoals,
+  notes: async () => {
+    const { noteActions } = await import('#operations/notes.ts')
+    return noun('notes', 'notes of agents and people, in threads', noteActions)
+  },
+  goals: async () => {
+    const { goalActions } = await import('#operations/goals.ts')
+    return noun('goals', 'goals of agents and people', goalActions)
+  },
   secrets: async () => {
     const { secretActions } = await import('#operations/secrets.ts')
     return noun('secrets', "the platform's own secrets in the database", secretActions)
@@ -38,7 +44,10 @@ const nouns: Record<string, () => Promise<Register>> = {
   stats: async () => noun('stats', '', (await import('#operations/stats.ts')).statsActions),
   lag: async () => (await import('./commands/lag.ts')).registerLag,
   topics: async () => (await import('./commands/topics.ts')).registerTopics,
-  groups: async () => (await import('./commands/groups.ts')).registerGroups,
+  groups: async () => {
+    const { groupActions } = await import('#operations/groups-skip.ts')
+    return noun('groups', 'the reader groups of the log', groupActions)
+  },
   'dead-letters': async () => {
     const { deadLetterActions } = await import('#operations/dead-letters/actions.ts')
     return noun('dead-letters', 'records that a worker gave up on, and why', deadLetterActions)

@@ -5,17 +5,16 @@
 
 import type { Static, TObject, TObjectOptions, TSchema } from 'typebox'
 import type { ErrorCode } from '#lib/errors.ts'
-import type { ChangeNotes } from '#services/access/admin-audit/admin-audit.ts'
 import type { Access } from '#services/access/agents/agents.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
-import { type ChangeContext, defineChange } from './change.ts'
+import { type Change, type ChangeContext, noting } from './change.ts'
 import type { Operation, OperationContext } from './operation.ts'
 
 export interface Action<S extends TObject = TObject, R = unknown, I = unknown> extends Operation<S, R, I> {
   summary: string
   http?: Http<S, R>
   /** Several where other words do a part of it. */
-  cli?: readonly CommandLine<S, R>[]
+  cli?: readonly CommandLine<S, R, I>[]
 }
 
 type Argument<S extends TObject> = keyof S['properties'] & string
@@ -49,21 +48,25 @@ export interface Http<S extends TObject, R> {
 }
 
 /** A command: its arguments, and how its result looks. */
-export interface CommandLine<S extends TObject, R> {
-  /** Where they are not the action's name, and mean a part of it. */
-  words?: string
+export interface CommandLine<S extends TObject, R, I = unknown> {
+  /** Where it is not the action's name, and means a part of it. */
+  name?: string
   summary?: string
   positional?: readonly Argument<S>[]
   /**
    * Argument → its help, with what its value is called before it. `filter.topic` is a member of an argument; the flag is its
-   * last word. How it is read follows from its schema.
+   * last word. How it is read follows from its schema, whose `rule` is what a number is refused with.
    */
   options?: Readonly<Record<string, string | readonly [value: string, text: string]>>
+  /** Arguments that have another word here. */
+  words?: Readonly<Partial<Record<Argument<S>, string>>>
   /** Arguments that name folders: a running platform may have another working directory than the command. */
   folders?: readonly Argument<S>[]
   example: string
   /** Throws AppError `bad_request` for what no schema says. Gives back the arguments. */
   read?(args: Static<S>): Static<S>
+  /** Merges items that belong to the result into it; others are hints, shown as they come. */
+  gather?(items: I[], result: R): R
   /** Data: the command line lays it out, and makes values of others harmless. */
   render(result: R): Shown
   /** The exit code where only a part was done; default 0. */
@@ -71,10 +74,10 @@ export interface CommandLine<S extends TObject, R> {
 }
 
 export type Cell = string | number | null
-/** A string is one line; the next part begins below it, after others there is an empty line. `documents` are shown as indented JSON. */
+/** A string is one line; the next part begins below it, after others there is an empty line. `documents` are shown as indented JSON; `texts` are fields that may have lines of their own. */
 export type Shown =
   | string
-  | { fields: object }
+  | { fields: object; texts?: readonly string[] }
   | { head: readonly string[]; rows: readonly (readonly Cell[])[] }
   | { documents: readonly unknown[] }
   | readonly Shown[]
@@ -90,19 +93,9 @@ export function tableOf<T>(
 
 type Declared<S extends TObject, R, I> = Omit<Action<S, R, I>, 'run' | 'action'>
 
-/** A change as the audit names it: noun and verb, and its target. */
-interface Changing<S extends TObject> {
-  action: string
-  target(args: Static<S>): string
-  /** A trial changes nothing, and leaves no action. */
-  isTrial?(args: Static<S>): boolean
-}
-
-const unnoted: ChangeNotes = { note: async () => {}, describe() {} }
-
 export function defineAction<S extends TObject, R, I = never>(
   declared: Declared<S, R, I> & {
-    change: Changing<S>
+    change: Change<S>
     run(context: ChangeContext<I>, args: Static<S>): Promise<R>
   },
 ): Action<S, R, I>
@@ -113,17 +106,8 @@ export function defineAction<S extends TObject, R, I>({
   change,
   ...declared
 }: Declared<S, R, I> & {
-  change?: Changing<S>
+  change?: Change<S>
   run(context: ChangeContext<I>, args: Static<S>): Promise<R>
 }): Action<S, R, I> {
-  const { run, ...rest } = declared
-  const plainly: Action<S, R, I>['run'] = (context, args) => run({ ...context, ...unnoted }, args)
-  if (!change) return { ...rest, run: plainly }
-  const { action, target: targetOf, isTrial } = change
-  const changing = defineChange({ ...rest, action, targetOf, run })
-  return {
-    ...rest,
-    ...changing,
-    run: (context, args) => (isTrial?.(args) ? plainly(context, args) : changing.run(context, args)),
-  }
+  return { ...declared, ...(change && { action: change.action }), run: noting(change, declared.run) }
 }

@@ -7,6 +7,9 @@ import { auditActions } from './audit.ts'
 import { searchCollectionAction } from './collections-search.ts'
 import { deadLetterActions } from './dead-letters/actions.ts'
 import { followRequestAction } from './follow/follow-request.ts'
+import { goalActions } from './goals.ts'
+import { groupActions } from './groups-skip.ts'
+import { noteActions } from './notes.ts'
 import { rebuildRelationalAction, rebuildVectorsAction } from './rebuild.ts'
 import { rebuildNotesAction } from './rebuild-notes.ts'
 import { secretActions } from './secrets.ts'
@@ -24,6 +27,9 @@ export const actions: readonly Action[] = [
   ...statsActions,
   searchCollectionAction,
   ...topicActions,
+  ...groupActions,
+  ...noteActions,
+  ...goalActions,
   rebuildVectorsAction,
   rebuildRelationalAction,
   rebuildNotesAction,

@@ -12,70 +12,75 @@ import {
   type ChangeNotes,
   writeAdminAction,
 } from '#services/access/admin-audit/admin-audit.ts'
-import type { Operation, OperationContext } from './operation.ts'
+import type { OperationContext } from './operation.ts'
 
 export interface ChangeContext<I = never> extends OperationContext<I>, ChangeNotes {}
 
-export interface Change<S extends TObject, R, I> extends Omit<Operation<S, R, I>, 'run'> {
-  /** Noun and verb of the action: `agent.provision`. */
+export interface Change<S extends TObject> {
+  /** Noun and verb, as the audit has it: `agent.provision`. */
   action: string
-  targetOf(args: Static<S>): string
-  run(context: ChangeContext<I>, args: Static<S>): Promise<R>
+  target(args: Static<S>): string
+  /** A trial changes nothing, and leaves no action. */
+  isTrial?(args: Static<S>): boolean
 }
+
+type Run<C, S extends TObject, R> = (context: C, args: Static<S>) => Promise<R>
+
+const unnoted: ChangeNotes = { note: async () => {}, describe() {} }
 
 /** The change is done by then; the database may be back within this time. */
 const noteWithinMs = 10_000
 const noteBackoff = { baseMs: 50, maxMs: 1_000 }
 
 /**
- * The operation of a change. It is refused while the database is away, because nothing could be noted then. An action is
- * noted once: what `run` notes in its transaction counts, whatever comes after.
+ * `run`, noted; without a change as it is. It is refused while the database is away, because nothing could be noted then.
+ * An action is noted once: what `run` notes in its transaction counts, whatever comes after.
  */
-export function defineChange<S extends TObject, R, I = never>(change: Change<S, R, I>): Operation<S, R, I> {
-  const { targetOf, ...operation } = change
-  const { action } = change
-  return {
-    ...operation,
-    async run(context, args) {
-      const { actor, requestId, platform } = context
-      const { relational } = platform.engines
-      const id = uuidv7()
-      const write = (executor: SqlExecutor, details: ChangeDetails) =>
-        writeAdminAction(executor, {
-          id,
-          actor,
-          action,
-          target: targetOf(args),
-          outcome: 'done',
-          ...(requestId === undefined ? {} : { requestId }),
-          ...described,
-          ...details,
-        })
-      let described: ChangeDetails = {}
-      let noted = false
-      const note = async (tx: SqlExecutor, details: ChangeDetails = {}) => {
-        await write(tx, details)
-        noted = true
-      }
-      const describe = (details: ChangeDetails) => {
-        described = { ...described, ...details }
-      }
-      await relational.ping()
-      let result: R
-      try {
-        result = await change.run({ ...context, note, describe }, args)
-      } catch (error) {
-        // Already written where the transaction of the change was committed.
-        await relational
-          .transaction((tx) => write(tx, endOf(error)))
-          .catch((fault: unknown) =>
-            platform.log.error({ action, reason: describeError(fault) }, 'admin-audit.not-written'),
-          )
-        throw error
-      }
-      if (!noted) await untilWritten(() => relational.transaction((tx) => write(tx, {})))
-      return result
-    },
+export function noting<S extends TObject, R, I>(
+  change: Change<S> | undefined,
+  run: Run<ChangeContext<I>, S, R>,
+): Run<OperationContext<I>, S, R> {
+  return async (context, args) => {
+    if (!change || change.isTrial?.(args)) return run({ ...context, ...unnoted }, args)
+    const { action } = change
+    const { actor, requestId, platform } = context
+    const { relational } = platform.engines
+    const id = uuidv7()
+    const write = (executor: SqlExecutor, details: ChangeDetails) =>
+      writeAdminAction(executor, {
+        id,
+        actor,
+        action,
+        target: change.target(args),
+        outcome: 'done',
+        ...(requestId === undefined ? {} : { requestId }),
+        ...described,
+        ...details,
+      })
+    let described: ChangeDetails = {}
+    let noted = false
+    const note = async (tx: SqlExecutor, details: ChangeDetails = {}) => {
+      await write(tx, details)
+      noted = true
+    }
+    const describe = (details: ChangeDetails) => {
+      described = { ...described, ...details }
+    }
+    await relational.ping()
+    let result: R
+    try {
+      result = await run({ ...context, note, describe }, args)
+    } catch (error) {
+      // Already written where the transaction of the change was committed.
+      await relational
+        .transaction((tx) => write(tx, endOf(error)))
+        .catch((fault: unknown) =>
+          platform.log.error({ action, reason: describeError(fault) }, 'admin-audit.not-written'),
+        )
+      throw error
+    }
+    if (!noted) await untilWritten(() => relational.transaction((tx) => write(tx, {})))
+    return result
   }
 }
 

@@ -1,40 +1,42 @@
 /** The goals of the hub, as operators list, read and set them. */
 
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { wakeOutbox } from '#runtime/notices.ts'
 import { goals, viewOfGoal } from '#services/records/api/goals.ts'
 import { createRecord } from '#services/records/api/resource.ts'
-import { type Goal, goalKind } from '#services/records/goals/goals.ts'
+import { type Goal, goalKind, goalStatuses } from '#services/records/goals/goals.ts'
 import { notedBy, targetOf } from '#services/records/store/kind.ts'
 import { listRecords, readRecord } from '#services/records/store/read.ts'
 import { changeRecord } from '#services/records/store/write.ts'
-import { type ChangeContext, defineChange } from './change.ts'
-import { listPages } from './list-pages.ts'
-import { defineOperation, type OperationContext } from './operation.ts'
-import { authorNamed, checkedBy, operator } from './operator.ts'
+import { type Action, defineAction, type Shown, tableOf } from './action.ts'
+import type { OperationContext } from './operation.ts'
+import {
+  authorNamed,
+  checkedBy,
+  listArgs,
+  listOptions,
+  listPages,
+  numberOf,
+  operator,
+  priority,
+  text,
+  writeOptions,
+} from './operator.ts'
 
-export type GoalView = ReturnType<typeof viewOfGoal>
+type GoalView = ReturnType<typeof viewOfGoal>
 
-const text = Type.Optional(Type.String())
 const checkFilters = checkedBy(Type.Object(goals.schemas.filters))
 const checkGoal = checkedBy(goals.schemas.creation)
 const checkChange = checkedBy(goals.schemas.change)
+const itsNumber = numberOf('its number')
+const shown = (goal: GoalView): Shown => ({ fields: goal, texts: ['description'] })
 
-const listArgs = Type.Object({
-  status: text,
-  priority: text,
-  author: text,
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
-})
-
-export const listGoalsOperation = defineOperation({
+export const listGoalsAction = defineAction({
   name: 'goals list',
-  args: listArgs,
+  summary: 'The newest first',
+  args: Type.Object(listArgs(goalStatuses)),
   /** Items are pages before the last. */
-  async run(
-    { platform, output }: OperationContext<GoalView[]>,
-    { limit: most = 100, ...filters }: Static<typeof listArgs>,
-  ): Promise<{ goals: GoalView[] }> {
+  async run({ platform, output }: OperationContext<GoalView[]>, { limit: most = 100, ...filters }) {
     checkFilters(filters)
     const { relational } = platform.engines
     const goals = await listPages(output, most, async (limit, before: number | undefined) => {
@@ -44,30 +46,40 @@ export const listGoalsOperation = defineOperation({
     })
     return { goals }
   },
+  cli: [
+    {
+      options: listOptions,
+      example: 'flotilla goals list --status pending',
+      gather: (pages, last) => ({ goals: [...pages.flat(), ...last.goals] }),
+      render: (found) =>
+        tableOf(found.goals, {
+          goal: ({ id }) => id,
+          title: ({ title }) => title,
+          author: ({ author }) => author,
+          priority: ({ priority }) => priority,
+          status: ({ status }) => status,
+          updated: ({ updated_at }) => updated_at,
+        }),
+    },
+  ],
 })
 
-export const showGoalOperation = defineOperation({
+const showGoalAction = defineAction({
   name: 'goals show',
-  args: Type.Object({ id: Type.Integer() }),
-  async run({ platform }, { id }): Promise<GoalView> {
+  summary: 'A goal',
+  args: Type.Object({ id: itsNumber }),
+  async run({ platform }, { id }) {
     return viewOfGoal(await readRecord<Goal>(platform.engines.relational, goalKind, id))
   },
+  cli: [{ positional: ['id'], example: 'flotilla goals show 1', render: shown }],
 })
 
-const addArgs = Type.Object({
-  title: Type.String(),
-  description: text,
-  priority: text,
-  /** An agent's id. */
-  author: text,
-})
-
-export const addGoalOperation = defineChange({
+const addGoalAction = defineAction({
   name: 'goals add',
-  action: 'goal.create',
-  targetOf: () => goalKind.name,
-  args: addArgs,
-  async run(context: ChangeContext, { author, ...given }): Promise<GoalView> {
+  summary: 'Make a goal, which begins pending',
+  change: { action: 'goal.create', target: () => goalKind.name },
+  args: Type.Object({ title: Type.String(), description: text, priority, author: text }),
+  async run(context, { author, ...given }) {
     const body = checkGoal(given)
     const { relational } = context.platform.engines
     const by = await authorNamed(relational, author)
@@ -79,22 +91,28 @@ export const addGoalOperation = defineChange({
     await wakeOutbox(relational)
     return viewOfGoal(goal)
   },
+  cli: [
+    {
+      positional: ['title'],
+      options: { description: ['text', 'the whole of it'], ...writeOptions },
+      example: "flotilla goals add 'Every note is answered' --priority high",
+      render: shown,
+    },
+  ],
 })
 
-const setArgs = Type.Object({
-  id: Type.Integer(),
-  title: text,
-  description: text,
-  priority: text,
-  status: text,
-})
-
-export const setGoalOperation = defineChange({
+const setGoalAction = defineAction({
   name: 'goals set',
-  action: 'goal.change',
-  targetOf: ({ id }) => targetOf(goalKind, id),
-  args: setArgs,
-  async run(context: ChangeContext, { id, ...changes }): Promise<GoalView> {
+  summary: 'Change a goal, as an admin may',
+  change: { action: 'goal.change', target: ({ id }) => targetOf(goalKind, id) },
+  args: Type.Object({
+    id: itsNumber,
+    title: text,
+    description: text,
+    priority,
+    status: Type.Optional(Type.Enum([...goalStatuses])),
+  }),
+  async run(context, { id, ...changes }) {
     checkChange(changes)
     const { relational } = context.platform.engines
     const written = notedBy<Goal>(goalKind, context)
@@ -102,4 +120,19 @@ export const setGoalOperation = defineChange({
     await wakeOutbox(relational)
     return viewOfGoal(goal)
   },
+  cli: [
+    {
+      positional: ['id'],
+      options: {
+        title: ['text', 'what it is'],
+        description: ['text', 'the whole of it'],
+        priority: ['priority', 'its priority'],
+        status: ['status', 'its status'],
+      },
+      example: 'flotilla goals set 1 --status active',
+      render: shown,
+    },
+  ],
 })
+
+export const goalActions: readonly Action[] = [listGoalsAction, showGoalAction, addGoalAction, setGoalAction]

@@ -9,10 +9,10 @@ import { readOne } from '#runtime/follow/read-records.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { markSkipped, operationHeader } from '#services/vectors/write/failures.ts'
 import { deadLettersOf } from '#topics/dead-letters.ts'
-import { defineChange } from './change.ts'
+import { type Action, defineAction } from './action.ts'
 import { deadLetterParts } from './dead-letters/letters.ts'
 import { findTopic } from './find-topic.ts'
-import { findGroup } from './groups.ts'
+import { findGroup, partitionNumber, resetGroupAction } from './groups.ts'
 import type { OperatedPlatform } from './operation.ts'
 
 /** A writer sees the mark within a second; its call under way may have to end first, and the group may be waiting. */
@@ -20,7 +20,7 @@ const parkedWithinMs = 60_000
 const pollMs = 200
 const readMsMax = 30_000
 
-export interface SkipRecordResult {
+interface SkipRecordResult {
   group: string
   topic: string
   partition: number
@@ -34,14 +34,14 @@ export interface SkipRecordResult {
   dead_letter: string | null
 }
 
-export const skipRecordOperation = defineChange({
+export const skipRecordAction = defineAction({
   name: 'groups skip',
-  action: 'group.skip',
-  targetOf: ({ group }) => group,
+  summary: 'Park a record that never gets through, so that its writer continues; its operation fails',
+  change: { action: 'group.skip', target: ({ group }) => group },
   args: Type.Object({
-    group: Type.String(),
-    partition: Type.Integer({ minimum: 0 }),
-    offset: Type.Integer({ minimum: 0 }),
+    group: Type.String({ description: 'of the writer of an index' }),
+    partition: partitionNumber,
+    offset: Type.Integer({ minimum: 0, maximum: 1e15 - 1, rule: 'It must be an offset.' }),
   }),
   async run({ platform, signal, describe }, { group, partition, offset }): Promise<SkipRecordResult> {
     const { group: shown, groupId, topic: name, generation } = await findGroup(platform, group)
@@ -82,7 +82,32 @@ export const skipRecordOperation = defineChange({
       dead_letter: parked ? letter : null,
     }
   },
+  cli: [
+    {
+      positional: ['group'],
+      options: {
+        partition: ['number', 'its partition'],
+        offset: ['number', 'its offset, as `flotilla lag` shows it'],
+      },
+      example: 'flotilla groups skip vector-writer --partition 3 --offset 1742',
+      render: shownSkip,
+      exit: ({ outcome }) => (outcome === 'waiting' ? 1 : 0),
+    },
+  ],
 })
+
+export const groupActions: readonly Action[] = [resetGroupAction, skipRecordAction]
+
+function shownSkip(result: SkipRecordResult): string {
+  const { group, partition, offset, key, operation, outcome, dead_letter: letter } = result
+  const what = `${group}: ${partition}/${offset} (${key})`
+  if (outcome === 'parked') {
+    const failed = operation === null ? '' : `, and its operation ${operation} failed`
+    return `${what} is passed: it is now the dead letter ${letter}${failed}`
+  }
+  if (outcome === 'applied') return `${what} got through before it could be passed`
+  return `${what} is marked; it is passed as soon as a writer comes to it`
+}
 
 interface Place {
   platform: OperatedPlatform

@@ -1,32 +1,31 @@
 /** Finds reader groups, and sets the positions from which one continues. */
 
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { resetProgress } from '#services/vectors/write/progress.ts'
-import { defineChange } from './change.ts'
+import { defineAction, tableOf } from './action.ts'
 import { groupsOf, type ReaderGroup } from './lag.ts'
 import type { OperatedPlatform } from './operation.ts'
 
-const resetArgs = Type.Object({
-  group: Type.String(),
-  to: Type.Union([Type.Literal('beginning'), Type.Literal('end'), Type.Integer({ minimum: 0 })]),
-  partition: Type.Optional(Type.Integer({ minimum: 0 })),
+/** The number of a partition. */
+export const partitionNumber = Type.Integer({
+  minimum: 0,
+  maximum: 999_999,
+  rule: 'It must be a whole number.',
 })
 
-export type ResetArgs = Static<typeof resetArgs>
-
-interface ResetResult {
-  group: string
-  topic: string
-  positions: { partition: number; offset: number }[]
-}
-
-export const resetGroupOperation = defineChange({
+export const resetGroupAction = defineAction({
   name: 'groups reset',
-  action: 'group.reset',
-  targetOf: ({ group }) => group,
-  args: resetArgs,
-  async run({ platform, describe }, { group, to, partition }): Promise<ResetResult> {
+  summary: 'Set where a group continues to read; refused while it has members (stop its service first)',
+  change: { action: 'group.reset', target: ({ group }) => group },
+  args: Type.Object({
+    group: Type.String(),
+    to: Type.Union([Type.Literal('beginning'), Type.Literal('end'), Type.Integer({ minimum: 0 })], {
+      rule: 'It must be beginning, end, or an offset.',
+    }),
+    partition: Type.Optional(partitionNumber),
+  }),
+  async run({ platform, describe }, { group, to, partition }) {
     const { eventLog } = platform.engines
     const known = await findGroup(platform, group)
     const physicalName = platform.locations.get(known.topic)?.physicalName ?? known.topic
@@ -57,6 +56,25 @@ export const resetGroupOperation = defineChange({
     }
     return { group: known.group, topic: known.topic, positions }
   },
+  cli: [
+    {
+      positional: ['group'],
+      options: {
+        to: ['position', 'beginning, end, or an offset'],
+        partition: ['number', 'only this partition'],
+      },
+      read(given) {
+        if (typeof given.to !== 'number' || given.partition !== undefined) return given
+        throw new AppError('bad_request', 'An offset belongs to one partition: name it with --partition.')
+      },
+      example: 'flotilla groups reset audit-writer --to beginning',
+      render: ({ positions }) =>
+        tableOf(positions, {
+          partition: ({ partition }) => partition,
+          'continues at': ({ offset }) => offset,
+        }),
+    },
+  ],
 })
 
 /** The committed positions of the partitions that are set. */

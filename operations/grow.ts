@@ -15,8 +15,9 @@ import { untilVisible } from '#runtime/publish/added-partitions.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { topicSpecOf } from '#runtime/publish/topics.ts'
 import type { Progress } from '#runtime/start/control.ts'
+import { catalog } from '#topics/catalog.ts'
 import type { Topic } from '#topics/topic.ts'
-import { defineChange } from './change.ts'
+import { defineAction } from './action.ts'
 import { findTopic } from './find-topic.ts'
 import { groupsOf, readLag } from './lag.ts'
 
@@ -237,19 +238,15 @@ function placeKey(record: StoredRecord): string {
   return `${record.partition}/${record.key?.toString('latin1') ?? ''}`
 }
 
-interface GrowResult {
-  topic: string
-  partitions: number
-  physical_name: string
-  epoch: number
-}
-
-export const growTopicOperation = defineChange({
+export const growTopicAction = defineAction({
   name: 'topics grow',
-  action: 'topic.grow',
-  targetOf: ({ topic }) => topic,
-  args: Type.Object({ topic: Type.String(), partitions: Type.Integer({ minimum: 1 }) }),
-  async run({ platform, output, signal, describe }, { topic, partitions }): Promise<GrowResult> {
+  summary: 'Add partitions; the platform must be stopped, and its workers must have read everything',
+  change: { action: 'topic.grow', target: ({ topic }) => topic },
+  args: Type.Object({
+    topic: Type.String({ description: `of: ${catalog.map(({ name }) => name).join(', ')}` }),
+    partitions: Type.Integer({ minimum: 1, maximum: 99_999, rule: 'It must be a whole number from 1.' }),
+  }),
+  async run({ platform, output, signal, describe }, { topic, partitions }) {
     const { eventLog, relational } = platform.engines
     const { locations } = platform
     const progress = output.progress.bind(output)
@@ -268,4 +265,13 @@ export const growTopicOperation = defineChange({
       epoch: location.epoch,
     }
   },
+  cli: [
+    {
+      positional: ['topic'],
+      options: { partitions: ['count', 'the new number'] },
+      example: 'flotilla topics grow vectors.commands --partitions 24',
+      render: ({ topic, partitions, physical_name, epoch }) =>
+        `${topic} has ${partitions} partitions (${physical_name}, epoch ${epoch})`,
+    },
+  ],
 })

@@ -4,12 +4,7 @@ import { actions } from './actions.ts'
 import { copyOperation } from './backup/backup.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
-import { addGoalOperation, listGoalsOperation, setGoalOperation, showGoalOperation } from './goals.ts'
-import { resetGroupOperation } from './groups.ts'
-import { skipRecordOperation } from './groups-skip.ts'
-import { growTopicOperation } from './grow.ts'
 import { lagOperation } from './lag.ts'
-import { addNoteOperation, listNotesOperation, replyNoteOperation, showNoteOperation } from './notes.ts'
 import type { Operation } from './operation.ts'
 import {
   cancelRunOperation,
@@ -30,17 +25,7 @@ export const operations: readonly Operation[] = [
   copyOperation,
   doctorOperation,
   exportOperation,
-  resetGroupOperation,
-  skipRecordOperation,
   lagOperation,
-  listNotesOperation,
-  showNoteOperation,
-  addNoteOperation,
-  replyNoteOperation,
-  listGoalsOperation,
-  showGoalOperation,
-  addGoalOperation,
-  setGoalOperation,
   startRunOperation,
   startDispatchOperation,
   followRunOperation,
@@ -49,6 +34,5 @@ export const operations: readonly Operation[] = [
   cancelRunOperation,
   sinkJsonlOperation,
   sinkPostgresOperation,
-  growTopicOperation,
   tailTopicOperation,
 ]

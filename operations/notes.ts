@@ -1,66 +1,94 @@
 /** The notes of the hub, as operators list, read and write them. */
 
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { wakeOutbox } from '#runtime/notices.ts'
 import { notes, viewOfNote } from '#services/records/api/notes.ts'
 import { createRecord } from '#services/records/api/resource.ts'
-import { type Note, noteKind } from '#services/records/notes/notes.ts'
+import { type Note, noteKind, noteStatuses } from '#services/records/notes/notes.ts'
 import { notedBy, targetOf } from '#services/records/store/kind.ts'
 import { listRecords, type PageQuery, readRecord } from '#services/records/store/read.ts'
-import { type ChangeContext, defineChange } from './change.ts'
-import { listPages } from './list-pages.ts'
-import { defineOperation, type OperationContext } from './operation.ts'
-import { authorNamed, checkedBy } from './operator.ts'
+import { type Action, defineAction, type Shown, tableOf } from './action.ts'
+import type { ChangeContext } from './change.ts'
+import type { OperationContext } from './operation.ts'
+import {
+  authorNamed,
+  checkedBy,
+  listArgs,
+  listOptions,
+  listPages,
+  numberOf,
+  priority,
+  text,
+  writeOptions,
+} from './operator.ts'
 
-export type NoteView = ReturnType<typeof viewOfNote>
+type NoteView = ReturnType<typeof viewOfNote>
+type Context = OperationContext<NoteView[]>
 
 const threadMax = 1_000
 const subjectLengthMax = 512
 const replyMark = 'Re: '
-const text = Type.Optional(Type.String())
 const checkFilters = checkedBy(Type.Object(notes.schemas.filters))
 const checkNote = checkedBy(notes.schemas.creation)
 
-const listArgs = Type.Object({
-  status: text,
-  priority: text,
-  author: text,
-  thread_id: text,
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000 })),
-})
+/** Only the text of a note may have lines of its own. */
+const shown = (note: NoteView): Shown => ({ fields: note, texts: ['body'] })
+const shownAll = (all: readonly NoteView[]) =>
+  tableOf(all, {
+    note: ({ id }) => id,
+    subject: ({ subject }) => subject,
+    author: ({ author }) => author,
+    priority: ({ priority }) => priority,
+    status: ({ status }) => status,
+    'replies to': ({ parent_id }) => parent_id,
+    updated: ({ updated_at }) => updated_at,
+  })
 
-export const listNotesOperation = defineOperation({
+export const listNotesAction = defineAction({
   name: 'notes list',
-  args: listArgs,
+  summary: 'The newest first',
+  args: Type.Object({ ...listArgs(noteStatuses), thread_id: text }),
   /** Items are pages before the last. */
-  async run(
-    { platform, output }: OperationContext<NoteView[]>,
-    { limit = 100, ...filters }: Static<typeof listArgs>,
-  ): Promise<{ notes: NoteView[] }> {
+  async run({ platform, output }: Context, { limit = 100, ...filters }) {
     checkFilters(filters)
     return { notes: await pagesOf(platform, output, { filters, limit }) }
   },
+  cli: [
+    {
+      options: { ...listOptions, thread_id: ['uuid', 'only those of this thread'] },
+      words: { thread_id: 'thread' },
+      example: 'flotilla notes list --status active',
+      gather: (pages, last) => ({ notes: [...pages.flat(), ...last.notes] }),
+      render: (found) => shownAll(found.notes),
+    },
+  ],
 })
 
-export const showNoteOperation = defineOperation({
+export const showNoteAction = defineAction({
   name: 'notes show',
-  args: Type.Object({ id: Type.Integer() }),
+  summary: 'A note and its thread',
+  args: Type.Object({ id: numberOf('its number') }),
   /** The note and its thread, the oldest first. Items are pages of the thread before the last. */
-  async run(
-    { platform, output }: OperationContext<NoteView[]>,
-    { id },
-  ): Promise<{ note: NoteView; thread: NoteView[] }> {
+  async run({ platform, output }: Context, { id }) {
     const { relational } = platform.engines
     const note = await readRecord<Note>(relational, noteKind, id)
     const filters = { thread_id: note.thread_id }
     const query = { filters, limit: threadMax, oldestFirst: true }
     return { note: viewOfNote(note), thread: await pagesOf(platform, output, query) }
   },
+  cli: [
+    {
+      positional: ['id'],
+      example: 'flotilla notes show 1',
+      gather: (pages, last) => ({ ...last, thread: [...pages.flat(), ...last.thread] }),
+      render: ({ note, thread }) => [shown(note), shownAll(thread)],
+    },
+  ],
 })
 
 function pagesOf(
-  { engines }: OperationContext['platform'],
-  output: OperationContext<NoteView[]>['output'],
+  { engines }: Context['platform'],
+  output: Context['output'],
   query: PageQuery,
 ): Promise<NoteView[]> {
   return listPages(output, query.limit, async (limit, before: number | undefined) => {
@@ -70,35 +98,52 @@ function pagesOf(
   })
 }
 
-const written = {
-  body: Type.String(),
-  priority: text,
-  /** An agent's id. */
-  author: text,
-}
-const addArgs = Type.Object({ subject: Type.String(), ...written })
+const written = { body: Type.String(), priority, author: text }
+const bodyOption = { body: ['text', 'the text'], ...writeOptions } as const
 
-export const addNoteOperation = defineChange({
+const addNoteAction = defineAction({
   name: 'notes add',
-  action: 'note.create',
-  targetOf: () => noteKind.name,
-  args: addArgs,
-  run: (context: ChangeContext, { author, ...note }) => add(context, author, note),
+  summary: 'Start a thread',
+  change: { action: 'note.create', target: () => noteKind.name },
+  args: Type.Object({ subject: Type.String(), ...written }),
+  run: (context, { author, ...note }) => add(context, author, note),
+  cli: [
+    {
+      positional: ['subject'],
+      options: bodyOption,
+      example: "flotilla notes add 'Deploying the courier' --body 'It runs.'",
+      render: shown,
+    },
+  ],
 })
 
-const replyArgs = Type.Object({ parent_id: Type.Integer(), subject: text, ...written })
-
-export const replyNoteOperation = defineChange({
+const replyNoteAction = defineAction({
   name: 'notes reply',
-  action: 'note.create',
-  targetOf: ({ parent_id }) => targetOf(noteKind, parent_id),
-  args: replyArgs,
-  async run(context: ChangeContext, { author, ...note }): Promise<NoteView> {
+  summary: 'Reply to a note, in its thread',
+  change: { action: 'note.create', target: ({ parent_id }) => targetOf(noteKind, parent_id) },
+  args: Type.Object({ parent_id: numberOf('of the note'), subject: text, ...written }),
+  async run(context, { author, ...note }) {
     const { relational } = context.platform.engines
     const subject = note.subject ?? replyTo(await readRecord<Note>(relational, noteKind, note.parent_id))
     return add(context, author, { ...note, subject })
   },
+  cli: [
+    {
+      positional: ['parent_id'],
+      options: { ...bodyOption, subject: ['text', 'default: that of the note, with `Re: `'] },
+      words: { parent_id: 'id' },
+      example: "flotilla notes reply 1 --body 'Seen.'",
+      render: shown,
+    },
+  ],
 })
+
+export const noteActions: readonly Action[] = [
+  listNotesAction,
+  showNoteAction,
+  addNoteAction,
+  replyNoteAction,
+]
 
 async function add(context: ChangeContext, author: string | undefined, note: object): Promise<NoteView> {
   const body = checkNote({ ...note })

@@ -19,10 +19,9 @@ import {
 import { axon, cancelRun } from '#services/runs/state/end.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import { dispatchStatuses, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
-import { type ChangeContext, defineChange } from './change.ts'
-import { listPages } from './list-pages.ts'
+import { defineAction } from './action.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
-import { operator } from './operator.ts'
+import { listPages, operator } from './operator.ts'
 
 /** Shown at once; the stream of the gateway has all. */
 const eventsMax = 1_000
@@ -32,12 +31,12 @@ export type DispatchView = ReturnType<typeof viewOfDispatch>
 const text = Type.Optional(Type.String({ minLength: 1 }))
 const messageArgs = { text: Type.String(), userId: text, sessionId: text }
 
-export const startRunOperation = defineChange({
+export const startRunOperation = defineAction({
   name: 'runs start',
-  action: 'run.create',
-  targetOf: ({ agent }) => agent,
+  summary: 'Send a message to an agent',
+  change: { action: 'run.create', target: ({ agent }) => agent },
   args: Type.Object({ agent: Type.String(), ...messageArgs, streaming: Type.Optional(Type.Boolean()) }),
-  async run(context: ChangeContext, { agent, streaming = false, ...given }): Promise<RunView> {
+  async run(context, { agent, streaming = false, ...given }): Promise<RunView> {
     const { env, engines } = context.platform
     const { slug, codename } = nodeNamed(loadNodes(env), agent)
     const { run } = await acceptRun(engines.relational, {
@@ -57,12 +56,12 @@ export const startRunOperation = defineChange({
   },
 })
 
-export const startDispatchOperation = defineChange({
+export const startDispatchOperation = defineAction({
   name: 'dispatch',
-  action: 'dispatch.create',
-  targetOf: () => 'goal',
+  summary: 'Send a message to all agents',
+  change: { action: 'dispatch.create', target: () => 'goal' },
   args: Type.Object(messageArgs),
-  async run(context: ChangeContext, given): Promise<DispatchView> {
+  async run(context, given): Promise<DispatchView> {
     const { env, engines } = context.platform
     const message = checkedMessage(given.text, 'text')
     const nodes = loadNodes(env).nodes.filter(({ slug }) => slug !== axon.slug)
@@ -163,13 +162,13 @@ export const showRunOperation = defineOperation({
   },
 })
 
-export const cancelRunOperation = defineChange({
+export const cancelRunOperation = defineAction({
   name: 'runs cancel',
-  action: 'run.cancel',
-  targetOf: ({ id }) => id,
+  summary: 'Cancel it, with all that joined it',
+  change: { action: 'run.cancel', target: ({ id }) => id },
   /** Id of a run, or the number of a dispatch. */
   args: Type.Object({ id: Type.String() }),
-  async run({ platform }: ChangeContext, { id }): Promise<{ run: RunView } | { dispatch: DispatchView }> {
+  async run({ platform }, { id }): Promise<{ run: RunView } | { dispatch: DispatchView }> {
     const { relational } = platform.engines
     const goalId = goalIdOf(id)
     const canceled =

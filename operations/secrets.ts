@@ -17,7 +17,7 @@ const rotateSecretsAction = defineAction({
   },
   cli: [
     {
-      words: 'secrets rotate',
+      name: 'secrets rotate',
       example: 'flotilla secrets rotate',
       render: ({ secrets, key_id, kept_in }) =>
         `${secrets} encrypted again; all are under key ${key_id} (${kept_in})`,

@@ -5,6 +5,7 @@ import { catalog } from '#topics/catalog.ts'
 import type { Reader, Topic } from '#topics/topic.ts'
 import { type Action, defineAction } from './action.ts'
 import { findTopic } from './find-topic.ts'
+import { growTopicAction } from './grow.ts'
 import type { OperatedPlatform } from './operation.ts'
 import { orNull, textField } from './shapes.ts'
 
@@ -119,7 +120,12 @@ const partitionFactsAction = defineAction({
   },
 })
 
-export const topicActions: readonly Action[] = [listTopicsAction, showTopicAction, partitionFactsAction]
+export const topicActions: readonly Action[] = [
+  listTopicsAction,
+  showTopicAction,
+  partitionFactsAction,
+  growTopicAction,
+]
 
 async function viewOf({ engines, publisher }: OperatedPlatform, topic: Topic): Promise<TopicView> {
   const { physicalName, epoch } = publisher.locationOf(topic)

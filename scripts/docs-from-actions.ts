@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { flagOf, helpOf } from '#cli/mount-actions.ts'
+import { helpOf, wordOf } from '#cli/mount-actions.ts'
 import type { Action, CommandLine } from '#operations/action.ts'
 import { actions } from '#operations/actions.ts'
 import { writeOrCheck } from './made-page.ts'
@@ -14,18 +14,19 @@ const rows = actions.flatMap((action) =>
   (action.cli ?? []).map((command) => `| \`${usageOf(action, command)}\` | ${helpOf(action, command)} |`),
 )
 
-function usageOf(action: Action, { words = action.name, positional = [], options = {} }: Command): string {
+function usageOf(action: Action, command: Command): string {
+  const { name = action.name, positional = [], options = {} } = command
   const required = action.args.required ?? []
   const flags = Object.entries(options).map(([path, help]) => {
-    const flag = `--${flagOf(path.split('.').at(-1)!)}`
+    const flag = `--${wordOf(path.split('.').at(-1)!, command)}`
     const usage = typeof help === 'string' ? flag : `${flag} ${help[0].toUpperCase()}`
     return required.includes(path) ? usage : `[${usage}]`
   })
-  const given = positional.map((name) => {
-    const word = flagOf(name).toUpperCase()
-    return required.includes(name) ? word : `[${word}]`
+  const given = positional.map((argument) => {
+    const word = wordOf(argument, command).toUpperCase()
+    return required.includes(argument) ? word : `[${word}]`
   })
-  return ['flotilla', words, ...given, ...flags].join(' ')
+  return ['flotilla', name, ...given, ...flags].join(' ')
 }
 
 type Command = CommandLine<Action['args'], unknown>

@@ -1,36 +1,48 @@
-/** `flotilla topics`: look into a topic, and give it more partitions. */
+/** `flotilla topics`: the newest records of a topic, decoded; and more partitions for one. */
 
 import { InvalidArgumentError, type Command as Program } from 'commander'
-import { growTopicOperation } from '#operations/grow.ts'
+import { topicActions } from '#operations/topics-list.ts'
+import { lastMax, tailTopicOperation } from '#operations/topics-tail.ts'
+import type { ShownRecord } from '#runtime/follow/show-record.ts'
 import { catalog } from '#topics/catalog.ts'
 import { type Cli, describe } from '../cli.ts'
-import { line } from '../output.ts'
-import { registerTopicsTail } from './topics-tail.ts'
+import { mountActions } from '../mount-actions.ts'
+import { visibleJson } from '../output.ts'
+
+interface TailOptions {
+  last: number
+  follow: boolean
+  key?: string
+  json?: boolean
+}
 
 export function registerTopics(program: Program, cli: Cli): void {
   const topics = program.command('topics').description('the topics of the log')
-  registerTopicsTail(topics, cli)
-  const grow = topics
-    .command('grow')
+  const tail = topics
+    .command('tail')
     .argument('<topic>', `of: ${catalog.map((topic) => topic.name).join(', ')}`)
-    .description('add partitions; the platform must be stopped, and its workers must have read everything')
-    .requiredOption('--partitions <count>', 'the new number', count)
-  describe(grow, 'flotilla topics grow vectors.commands --partitions 24').action(
-    async (topic: string, { partitions, json }: { partitions: number; json?: boolean }) => {
-      await cli.run(
-        growTopicOperation,
-        { topic, partitions },
-        {
-          json,
-          render: (result) =>
-            line`${result.topic} has ${result.partitions} partitions (${result.physical_name}, epoch ${result.epoch})`,
-        },
-      )
+    .description('the newest records, decoded, and what comes after them')
+    .option('--last <count>', 'how many of the newest come first', count, 10)
+    .option('--key <key>', 'only records with this key')
+    .option('--no-follow', 'stop after what is there now (--json always does)')
+  describe(tail, 'flotilla topics tail audit.events --last 3').action(
+    async (topic: string, { last, follow, key, json }: TailOptions) => {
+      const args = { topic, last, follow: follow && !json, ...(key === undefined ? {} : { key }) }
+      const printing = {
+        json,
+        item: shown,
+        render: ({ records }: { records: ShownRecord[] }) => records.map(shown).join('\n'),
+      }
+      await (args.follow ? cli.follow : cli.run)(tailTopicOperation, args, printing)
     },
   )
+  mountActions(topics, cli, topicActions)
 }
 
+const shown = (record: ShownRecord) => visibleJson(JSON.stringify(record))
+
 function count(text: string): number {
-  if (/^[1-9]\d{0,4}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('It must be a whole number from 1.')
+  const number = Number(text)
+  if (/^\d+$/.test(text) && number <= lastMax) return number
+  throw new InvalidArgumentError(`It must be a whole number, at most ${lastMax}.`)
 }

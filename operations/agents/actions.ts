@@ -210,7 +210,7 @@ const updateAgentAction = defineAction({
       render: (updated) => ({ fields: updated }),
     },
     {
-      words: 'agents tier',
+      name: 'agents tier',
       summary: 'Another tier: its daily operations, burst and concurrency',
       positional: ['agent_id', 'tier'],
       example: 'flotilla agents tier scout research-agent',

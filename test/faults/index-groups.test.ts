@@ -3,8 +3,8 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { resetGroupOperation } from '#operations/groups.ts'
-import { skipRecordOperation } from '#operations/groups-skip.ts'
+import { resetGroupAction } from '#operations/groups.ts'
+import { skipRecordAction } from '#operations/groups-skip.ts'
 import { readLag } from '#operations/lag.ts'
 import { openPlatform } from '#runtime/start/platform.ts'
 import { migrationFolders } from '#services/migrations.ts'
@@ -93,7 +93,7 @@ test('a point that never gets through raises an alarm, and is passed by an opera
   const { partition, offset } = stuck!
 
   const skip = (at: { partition: number; offset: number }, group = 'vector-writer') => {
-    return skipRecordOperation.run(operating(platform), { group, ...at })
+    return skipRecordAction.run(operating(platform), { group, ...at })
   }
   expect(await skip({ partition, offset })).toEqual({
     group: 'vector-writer',
@@ -130,7 +130,7 @@ test('operations beyond a position that was set back count as accepted until the
   await worker.close()
 
   const context = operating(platform)
-  await resetGroupOperation.run(context, { group: 'vector-writer', to: 'beginning' })
+  await resetGroupAction.run(context, { group: 'vector-writer', to: 'beginning' })
   const { partition } = written[0]!
   await eventually('the gateway knows', () => progress.appliedThrough(partition) === -1, 60_000)
   points.clear()

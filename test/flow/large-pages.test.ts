@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, createMainApi } from '#client/client.ts'
-import { listGoalsOperation } from '#operations/goals.ts'
-import { listNotesOperation, showNoteOperation } from '#operations/notes.ts'
+import { listGoalsAction } from '#operations/goals.ts'
+import { listNotesAction, showNoteAction } from '#operations/notes.ts'
 import {
   answers,
   answersBytesMax,
@@ -131,14 +131,14 @@ test('the command line gets all rows, in messages of a page each', async () => {
     progress() {},
   }
   const context = { ...operating(hub.platform), output }
-  const list = await listNotesOperation.run(context, { limit: 1_000, author: 'whale' })
+  const list = await listNotesAction.run(context, { limit: 1_000, author: 'whale' })
   expect(messages.length).toBeGreaterThan(0)
   expect([...seen, ...list.notes.map(({ id }) => id)]).toEqual(ids.toReversed())
   seen = []
-  const shown = await showNoteOperation.run(context, { id: 1 })
+  const shown = await showNoteAction.run(context, { id: 1 })
   expect([...seen, ...shown.thread.map(({ id }) => id)]).toEqual(ids)
   seen = []
-  const { goals } = await listGoalsOperation.run(context, { limit: 1_000 })
+  const { goals } = await listGoalsAction.run(context, { limit: 1_000 })
   expect(seen.length + goals.length).toBe(150)
   expect(Math.max(...messages)).toBeLessThanOrEqual(pageBytesMax)
 })

@@ -3,7 +3,7 @@
 import pino from 'pino'
 import { describe, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
-import { resetGroupOperation } from '#operations/groups.ts'
+import { resetGroupAction } from '#operations/groups.ts'
 import { growTopic } from '#operations/grow.ts'
 import { readLag } from '#operations/lag.ts'
 import { rebuildVectorsAction } from '#operations/rebuild.ts'
@@ -203,7 +203,7 @@ async function expectNameToStay(platform: Platform): Promise<void> {
     return [...labels].join() === 'vector-writer'
   })
   for (const group of ['vector-writer', 'vector-writer.g2']) {
-    const reset = resetGroupOperation.run(operating(platform), { group, to: 'end' })
+    const reset = resetGroupAction.run(operating(platform), { group, to: 'end' })
     await expect(reset).rejects.toMatchObject({ code: 'group_active' })
   }
 }

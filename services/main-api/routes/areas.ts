@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { type ChangeContext, defineChange } from '#operations/change.ts'
+import { defineAction } from '#operations/action.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { registerGoals } from '#services/records/api/goals.ts'
 import { type HubParts, registerNotes } from '#services/records/api/notes.ts'
@@ -47,12 +47,12 @@ const noArgs = Type.Object({})
 /** What it notes wakes the outbox-publisher for the record, too. */
 function notedChange(context: MainApiContext): RunChange {
   return (request, { action, target }, work) => {
-    const change = defineChange({
+    const change = defineAction({
       name: action,
-      action,
-      targetOf: () => target,
+      summary: action,
       args: noArgs,
-      run: (changing: ChangeContext) => work(changing),
+      change: { action, target: () => target },
+      run: (changing) => work(changing),
     })
     return operate(context, request, change, {})
   }

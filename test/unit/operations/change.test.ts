@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
-import { type Change, type ChangeContext, defineChange } from '#operations/change.ts'
+import { type ChangeContext, noting } from '#operations/change.ts'
 import type { OperatedPlatform } from '#operations/operation.ts'
 import { listAdminActions } from '#services/access/admin-audit/admin-audit.ts'
 import { openControlPlane } from '../../support/control-plane.ts'
@@ -21,19 +21,16 @@ const args = Type.Object({ name: Type.String() })
 let tried = 0
 
 /** Runs a change of a target of its own, and resolves with how it ended and what it left. */
-async function change(run: Change<typeof args, string, never>['run'], engine: Partial<Relational> = {}) {
+async function change(run: (context: ChangeContext) => Promise<string>, engine: Partial<Relational> = {}) {
   const target = `t${++tried}`
-  const operation = defineChange({
-    name: 'things change',
-    action: 'thing.change',
-    targetOf: ({ name }) => name,
-    args,
+  const noted = noting<typeof args, string, never>(
+    { action: 'thing.change', target: ({ name }) => name },
     run,
-  })
+  )
   const engines = { relational: { ...relational, ...engine } }
   const platform = { engines, log: silentLog } as unknown as OperatedPlatform
   const context = { ...operating(platform), requestId: `req-${target}` }
-  const [ended] = await Promise.allSettled([operation.run(context, { name: target })])
+  const [ended] = await Promise.allSettled([noted(context, { name: target })])
   const { actions } = await listAdminActions(relational, { limit: 10, target })
   return { ended, actions }
 }
