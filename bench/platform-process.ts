@@ -39,7 +39,7 @@ const running = await startPlatform({
   print: () => {},
   control: () => async () => {},
 })
-const { eventLog, relational, vectors } = running.platform.engines
+const { relational, vectors } = running.platform.engines
 const meteredAgentId = 'metered'
 const privateKeyFile = await provision({ agentId, tier: 'infra-architect' })
 /** A caller may have ten runs open: a bench of runs needs several. */
@@ -50,7 +50,7 @@ const meteredKeyFile = await provision({ agentId: meteredAgentId, tier: 'researc
 
 process.on('message', async (message: { kind: string; group: string }) => {
   if (message.kind !== 'lag') return
-  const groups = await readLag({ eventLog, relational, locations: running.platform.locations })
+  const groups = await readLag(running.platform)
   process.send!({ kind: 'lag', lag: groups.find((group) => group.group === message.group)?.lag ?? 0 })
 })
 /** Also when the bench was killed: nothing of a run may stay behind. */

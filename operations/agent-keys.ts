@@ -11,7 +11,6 @@ import {
 import { waitUntilPublished } from '#services/access/agents/agents.ts'
 import { type Action, defineAction, tableOf } from './action.ts'
 import { agentInPath, agentServices } from './agents/agent.ts'
-import type { ChangeContext } from './change.ts'
 import { orNull, time } from './shapes.ts'
 
 const fields = {
@@ -49,7 +48,7 @@ export const issueAgentKeyAction = defineAction({
   args: Type.Object({ agent_id: Type.String(), label: Type.Optional(Type.String()) }),
   change: { action: 'agent-key.issue', target: ({ agent_id }) => agent_id },
   /** The key is in this answer and nowhere else. */
-  async run({ platform, note }: ChangeContext, { agent_id: agentId, ...label }) {
+  async run({ platform, note }, { agent_id: agentId, ...label }) {
     const { relational } = platform.engines
     const { record, key } = await issueAgentKey(relational, { agentId, ...label }, (tx, made) =>
       note(tx, { target: made.agent_id, after: { id: made.id, label: made.label } }),
@@ -126,7 +125,7 @@ export const revokeAgentKeyAction = defineAction({
   args: Type.Object({ id: Type.String() }),
   change: { action: 'agent-key.revoke', target: ({ id }) => id },
   /** The key and its tokens are refused on every instance when this resolves. */
-  async run({ platform, note }: ChangeContext, { id }) {
+  async run({ platform, note }, { id }) {
     const { relational } = platform.engines
     const { record, outboxId } = await revokeAgentKey(relational, id, (tx, { agent_id, label }) =>
       note(tx, { before: { agent_id, label } }),

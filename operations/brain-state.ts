@@ -56,7 +56,7 @@ export async function readBrainState(
     countRuns(relational),
     readNodeStates(relational),
     readAssignments(relational),
-    readLag({ eventLog, relational, locations }),
+    readLag(platform),
   ])
   const { waiting } = await readWaiting({ eventLog, locations }, new Set(assignments.values()))
   const targets = [...new Set([...assignments.keys(), ...(namedTargets(platform.env).names ?? [])])].sort()

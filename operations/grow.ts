@@ -29,8 +29,7 @@ const appendTimeoutMs = 30_000
 const settleMs = 2_000
 
 interface GrowParts {
-  eventLog: EventLog
-  relational: Relational
+  engines: { eventLog: EventLog; relational: Relational }
   locations: Map<string, TopicLocation>
   progress(state: Progress): void
   signal: AbortSignal
@@ -73,7 +72,7 @@ async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> 
       )
     }
   }
-  const groups = await groupsOf(parts.relational)
+  const groups = await groupsOf(parts.engines.relational)
   return groups.filter((one) => one.topic === topic.name).map((one) => one.groupId)
 }
 
@@ -84,7 +83,7 @@ async function growInPlace(
   partitions: number,
   groups: string[],
 ): Promise<TopicLocation> {
-  const { eventLog } = parts
+  const { eventLog } = parts.engines
   // An earlier try may have added them and then stopped.
   const present = (await eventLog.offsets(location.physicalName)).length
   if (present < partitions) await eventLog.addPartitions(location.physicalName, partitions)
@@ -106,7 +105,7 @@ async function growByCopy(
   partitions: number,
   groups: string[],
 ): Promise<TopicLocation> {
-  const { eventLog } = parts
+  const { eventLog } = parts.engines
   const epoch = location.epoch + 1
   const grown = { physicalName: `${topic.name}.e${epoch}`, epoch, partitions }
   if (await eventLog.describeTopic(grown.physicalName)) await eventLog.deleteTopic(grown.physicalName)
@@ -130,7 +129,7 @@ async function growByCopy(
 }
 
 async function settle(parts: GrowParts, topic: Topic, location: TopicLocation): Promise<TopicLocation> {
-  await parts.relational.query(
+  await parts.engines.relational.query(
     'update platform.topics set physical_name = $2, epoch = $3, partitions = $4 where name = $1',
     [topic.name, location.physicalName, location.epoch, location.partitions],
   )
@@ -176,7 +175,9 @@ async function copyRecords(
     }
     for (const [partition, list] of batches) {
       for (const batch of list) {
-        await parts.eventLog.append(to.physicalName, partition, batch.records, { timeoutMs: appendTimeoutMs })
+        await parts.engines.eventLog.append(to.physicalName, partition, batch.records, {
+          timeoutMs: appendTimeoutMs,
+        })
       }
     }
   })
@@ -198,7 +199,7 @@ async function carryOver(copying: Copying, copied: PartitionRange[]): Promise<vo
   for (;;) {
     await sleep(settleMs)
     const ends = new Map(read.map((range) => [range.partition, range.end]))
-    const now = await copying.parts.eventLog.offsets(copying.from)
+    const now = await copying.parts.engines.eventLog.offsets(copying.from)
     if (now.every((range) => range.end === ends.get(range.partition))) return
     read = await copyRecords(
       copying,
@@ -215,11 +216,11 @@ async function readAll(
   startOf: (range: PartitionRange) => number,
   handle: (records: StoredRecord[]) => void | Promise<void>,
 ): Promise<PartitionRange[]> {
-  const ranges = await parts.eventLog.offsets(topic)
+  const ranges = await parts.engines.eventLog.offsets(topic)
   const total = ranges.reduce((sum, range) => sum + range.end - startOf(range), 0)
   let done = 0
   const read = await readRecords({
-    eventLog: parts.eventLog,
+    eventLog: parts.engines.eventLog,
     topic,
     startOf,
     signal: parts.signal,
@@ -247,16 +248,10 @@ export const growTopicAction = defineAction({
     partitions: Type.Integer({ minimum: 1, maximum: 99_999, rule: 'It must be a whole number from 1.' }),
   }),
   async run({ platform, output, signal, describe }, { topic, partitions }) {
-    const { eventLog, relational } = platform.engines
-    const { locations } = platform
-    const progress = output.progress.bind(output)
-    const before = locations.get(topic)
+    const before = platform.locations.get(topic)
     describe({ before: before && { ...before }, after: { partitions } })
-    const location = await growTopic(
-      { eventLog, relational, locations, progress, signal },
-      findTopic(topic),
-      partitions,
-    )
+    const progress = output.progress.bind(output)
+    const location = await growTopic({ ...platform, progress, signal }, findTopic(topic), partitions)
     describe({ after: { ...location } })
     return {
       topic,

@@ -47,19 +47,19 @@ export interface GroupLag {
 }
 
 export interface LagParts {
-  eventLog: Log & Groups
-  relational: SqlExecutor
+  engines: { eventLog: Log & Groups; relational: SqlExecutor }
   locations: ReadonlyMap<string, TopicLocation>
 }
 
 /** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
+  const { eventLog, relational } = parts.engines
   return Promise.all(
-    (await readPositions(parts, await groupsOf(parts.relational))).map(async ({ known, positions }) => {
+    (await readPositions(parts, await groupsOf(relational))).map(async ({ known, positions }) => {
       const { group, groupId, topic } = known
       const epoch = parts.locations.get(topic)?.epoch ?? 1
-      const stuck = known.generation ? await readStuck(parts.relational, { group: groupId, epoch }) : []
-      const { members, owners } = await parts.eventLog.groupState(groupId, positions.topic)
+      const stuck = known.generation ? await readStuck(relational, { group: groupId, epoch }) : []
+      const { members, owners } = await eventLog.groupState(groupId, positions.topic)
       const partitions = partitionLags(positions, owners)
       return { group, group_id: groupId, topic, members, lag: totalOf(partitions), partitions, stuck }
     }),
@@ -72,17 +72,20 @@ interface GroupLags extends Closeable {
 }
 
 /** Which groups there are is asked again when the generations of an index change, and now and then. */
-export function openGroupLags(parts: LagParts & { relational: Relational; log: Logger }): GroupLags {
+export function openGroupLags(
+  parts: LagParts & { engines: { relational: Relational }; log: Logger },
+): GroupLags {
+  const { relational } = parts.engines
   let changes = 0
   let kept: { groups: ReaderGroup[]; readAt: number } | undefined
-  const notices = hearNotices(parts, 'flotilla_index_generations', () => {
+  const notices = hearNotices({ relational, log: parts.log }, 'flotilla_index_generations', () => {
     changes++
     kept = undefined
   })
   async function groups(): Promise<ReaderGroup[]> {
-    if (kept && performance.now() - kept.readAt < lookRestMs(parts.relational)) return kept.groups
+    if (kept && performance.now() - kept.readAt < lookRestMs(relational)) return kept.groups
     const [before, readAt] = [changes, performance.now()]
-    const found = await groupsOf(parts.relational)
+    const found = await groupsOf(relational)
     if (changes === before) kept = { groups: found, readAt }
     return found
   }
@@ -99,10 +102,10 @@ export function openGroupLags(parts: LagParts & { relational: Relational; log: L
 }
 
 async function readPositions(
-  { eventLog, locations }: LagParts,
+  { engines, locations }: LagParts,
   groups: readonly ReaderGroup[],
 ): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
-  const positions = await eventLog.groupPositions(
+  const positions = await engines.eventLog.groupPositions(
     groups.map(({ groupId, topic }) => ({
       group: groupId,
       topic: locations.get(topic)?.physicalName ?? topic,
@@ -181,11 +184,7 @@ export const lagOperation = defineOperation({
   args: Type.Object({ watch: Type.Optional(Type.Boolean()) }),
   async run({ platform, output, signal }: OperationContext<LagResult>, { watch }): Promise<LagResult> {
     const read = async () => ({
-      groups: await readLag({
-        eventLog: platform.engines.eventLog,
-        relational: platform.engines.relational,
-        locations: platform.locations,
-      }),
+      groups: await readLag(platform),
       as_of: new Date().toISOString(),
     })
     while (watch && !signal.aborted) {

@@ -4,15 +4,8 @@ import { Type } from 'typebox'
 import { noteKind } from '#services/records/notes/notes.ts'
 import { rewriteRecords } from '#services/records/store/write.ts'
 import { defineAction } from './action.ts'
-import type { ChangeContext } from './change.ts'
 
 const label = 'publishing notes'
-
-interface RebuiltNotes {
-  index: 'notes'
-  records: number
-  took_ms: number
-}
 
 export const rebuildNotesAction = defineAction({
   name: 'rebuild notes',
@@ -21,7 +14,7 @@ export const rebuildNotesAction = defineAction({
   services: ['outbox-publisher', 'note-indexer'],
   args: Type.Object({}),
   /** Resolves when their records are in the outbox, in the order of each note's changes. */
-  async run({ platform, output, signal, describe }: ChangeContext): Promise<RebuiltNotes> {
+  async run({ platform, output, signal, describe }) {
     const startedAt = Date.now()
     const { relational } = platform.engines
     const { rows } = await relational.query<{ count: number }>('select count(*) from platform.notes')

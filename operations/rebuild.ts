@@ -28,13 +28,6 @@ const idleMs = 10_000
 /** For the writer to take an engine into use that nothing had opened before. */
 const inUseMs = 10_000
 
-interface RebuildResult {
-  index: Index['name']
-  generation: number
-  records: number
-  took_ms: number
-}
-
 export const rebuildVectorsAction = defineRebuild(vectorsIndex, 'vectors', 'a new vector index')
 export const rebuildRelationalAction = defineRebuild(
   relationalIndex,
@@ -50,7 +43,7 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror', what: string)
     needs: [engine],
     services: [index.writer],
     args: Type.Object({}),
-    async run({ platform, output, signal, note }: ChangeContext<string>): Promise<RebuildResult> {
+    async run({ platform, output, signal, note }: ChangeContext<string>) {
       const startedAt = Date.now()
       const parts = partsOf(platform, index, platform.engines[engine])
       if (platform.choices[engine].embedded) await untilInUse(parts, signal)

@@ -12,7 +12,6 @@ import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
 import {
   acceptDispatch,
   cancelDispatch,
-  type ListedDispatch,
   listDispatches,
   readDispatch,
 } from '#services/runs/state/dispatches.ts'
@@ -110,12 +109,6 @@ export const listRunsOperation = defineOperation({
   },
 })
 
-type DispatchSummary = Omit<ListedDispatch, 'deadline' | 'createdAt' | 'endedAt'> & {
-  deadline: string
-  createdAt: string
-  endedAt: string | null
-}
-
 export const listDispatchesOperation = defineOperation({
   name: 'dispatches list',
   args: Type.Object({
@@ -125,7 +118,7 @@ export const listDispatchesOperation = defineOperation({
     limit: Type.Integer({ minimum: 1, maximum: 1_000 }),
     before: Type.Optional(Type.Integer()),
   }),
-  async run({ platform }, query): Promise<{ dispatches: DispatchSummary[]; next: number | null }> {
+  async run({ platform }, query) {
     const { dispatches, next } = await listDispatches(platform.engines.relational, query)
     return {
       dispatches: dispatches.map(({ deadline, createdAt, endedAt, ...one }) => ({

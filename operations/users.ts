@@ -16,7 +16,6 @@ import type { Person } from '#services/access/people/rows.ts'
 import { peopleSettings, providerOf } from '#services/access/people/settings.ts'
 import { type Action, defineAction, tableOf } from './action.ts'
 import { agentServices, published } from './agents/agent.ts'
-import type { ChangeContext } from './change.ts'
 import { orNull, role, textField, time } from './shapes.ts'
 
 /** One for the process: each password takes 128 MiB while it is hashed. */
@@ -64,7 +63,7 @@ export const addUserAction = defineAction({
     oidc_subject: Type.Optional(Type.String()),
   }),
   change: { action: 'person.add', target: ({ email }) => email },
-  async run({ platform, note }: ChangeContext, { oidc_subject: subject, ...input }) {
+  async run({ platform, note }, { oidc_subject: subject, ...input }) {
     const provider = providerOf(loadConfig(peopleSettings, platform.env))
     const account = subject === undefined ? undefined : accountAt(provider?.issuer, subject)
     const given = { ...input, ...(account ? { account } : {}) }
@@ -163,7 +162,7 @@ export const setUserRoleAction = defineAction({
   services: agentServices,
   args: Type.Object({ user: Type.String(), role }),
   change: { action: 'person.role', target: ({ user }) => user },
-  async run({ platform, note }: ChangeContext, { user, role }): Promise<UserView> {
+  async run({ platform, note }, { user, role }): Promise<UserView> {
     const { person } = await published(platform, setRole(platform.engines.relational, user, role, note))
     return viewOf(person)
   },
@@ -195,7 +194,7 @@ export const removeUserAction = defineAction({
   services: agentServices,
   args: Type.Object({ user: Type.String() }),
   change: { action: 'person.remove', target: ({ user }) => user },
-  async run({ platform, note }: ChangeContext, { user }) {
+  async run({ platform, note }, { user }) {
     const { person } = await published(platform, removePerson(platform.engines.relational, user, note))
     return { ...viewOf(person), removed: true as const }
   },

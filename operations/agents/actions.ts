@@ -7,7 +7,6 @@ import { readSessions } from '#services/access/callers/credentials.ts'
 import { limitRowsOf } from '#services/access/limits/limit-rows.ts'
 import { limitsOf } from '#services/access/limits/limiter.ts'
 import { type Action, defineAction, tableOf } from '../action.ts'
-import type { ChangeContext } from '../change.ts'
 import { orNull, time } from '../shapes.ts'
 import {
   agent,
@@ -177,7 +176,7 @@ const updateAgentAction = defineAction({
     ...agentSettings,
   }),
   change: { action: 'agent.update', target: ({ agent_id }) => agent_id },
-  async run(context: ChangeContext, { agent_id, ...changes }) {
+  async run(context, { agent_id, ...changes }) {
     const { platform } = context
     const updating = updateAgent(platform.engines.relational, agent_id, changes, noteOf(context))
     return viewOf((await published(platform, updating)).agent)
@@ -225,7 +224,7 @@ export const deleteAgentAction = defineAction({
   services: agentServices,
   args: Type.Object({ agent_id: Type.String() }),
   change: { action: 'agent.delete', target: ({ agent_id }) => agent_id },
-  async run(context: ChangeContext, { agent_id }) {
+  async run(context, { agent_id }) {
     const { platform } = context
     const deleting = deleteAgent(platform.engines.relational, agent_id, noteOf(context))
     return { ...viewOf((await published(platform, deleting)).agent), deleted: true as const }

@@ -2,7 +2,6 @@
 
 import { AppError } from '#lib/errors.ts'
 import { type Action, defineAction } from '../action.ts'
-import type { ChangeContext } from '../change.ts'
 import { exitOf, listLetters, showLetters, shownList, shownResults } from './letters.ts'
 import {
   filter,
@@ -122,7 +121,7 @@ const treat = (verb: 'replay' | 'discard', summary: string, example: string) =>
       target: targetOf,
       isTrial: ({ dry_run }) => dry_run === true,
     },
-    run: (context: ChangeContext, asked) => treatLetters(context, verb, asked),
+    run: (context, asked) => treatLetters(context, verb, asked),
     http: {
       role: 'admin',
       problems: treating,

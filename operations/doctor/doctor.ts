@@ -48,8 +48,7 @@ async function checkEngines(platform: OperatedPlatform): Promise<Check[]> {
 }
 
 async function checkGroups(platform: OperatedPlatform): Promise<Check[]> {
-  const { eventLog, relational } = platform.engines
-  const groups = await readLag({ eventLog, relational, locations: platform.locations })
+  const groups = await readLag(platform)
   return groups.map(({ group, members, lag, partitions, stuck }) => {
     const check = `group ${group}`
     const found = `${plural(members, 'member')}, ${plural(lag, 'record')} behind`

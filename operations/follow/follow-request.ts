@@ -265,8 +265,7 @@ async function withOutcomes(
   found: Found['records'],
 ): Promise<Followed['records']> {
   if (found.length === 0) return []
-  const { engines, locations } = context.platform
-  const lags = await readLag({ eventLog: engines.eventLog, relational: engines.relational, locations })
+  const lags = await readLag(context.platform)
   const letters = await listRecordLetters(deadLetterParts(context.platform), {})
   const parked = new Map(
     letters.map(({ topic, group, partition, offset, reason }) => [

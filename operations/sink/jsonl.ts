@@ -41,7 +41,6 @@ export async function openJsonlTarget({ folder, topic, rotateBytes }: JsonlOptio
     file = await open(fileOf(number), 'a', 0o600)
     let size = (await file.stat()).size
     return {
-      where: folder,
       position: async () => position,
       async write(records) {
         if (size >= rotateBytes) {

@@ -70,7 +70,6 @@ export async function openPostgresTarget(
   }
 
   return {
-    where: options.table,
     position: () => holding(async (_, { position }) => position),
     write: (given) =>
       holding(async (tx, { position }) => {

@@ -4,7 +4,7 @@
  */
 
 import type { Logger } from 'pino'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { openForeignPostgres } from '#engines/open.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
@@ -29,7 +29,7 @@ const batchRecords = 500
 const batchLength = 1024 * 1024
 const awayBackoff = { baseMs: 200, maxMs: 5_000 }
 
-const common = {
+const common = Type.Object({
   topic: Type.String(),
   /** Where it begins, while the target holds nothing. */
   from: Type.String(),
@@ -37,7 +37,8 @@ const common = {
   follow: Type.Boolean(),
   /** Records that were removed before they were copied are left out; else they end the sink. */
   skipExpired: Type.Boolean(),
-}
+})
+export type SinkArgs = Static<typeof common>
 
 export interface SinkResult {
   topic: string
@@ -49,7 +50,11 @@ export interface SinkResult {
 
 export const sinkJsonlOperation = defineOperation({
   name: 'sink jsonl',
-  args: Type.Object({ ...common, folder: Type.String(), rotateBytes: Type.Integer({ minimum: 1 }) }),
+  args: Type.Object({
+    ...common.properties,
+    folder: Type.String(),
+    rotateBytes: Type.Integer({ minimum: 1 }),
+  }),
   async run(context, { folder, rotateBytes, ...args }): Promise<SinkResult> {
     publicTopic(args.topic)
     return copyInto(context, args, await openJsonlTarget({ folder, topic: args.topic, rotateBytes }))
@@ -59,7 +64,7 @@ export const sinkJsonlOperation = defineOperation({
 export const sinkPostgresOperation = defineOperation({
   name: 'sink postgres',
   args: Type.Object({
-    ...common,
+    ...common.properties,
     /** May hold a password. */
     url: Type.String(),
     name: Type.String({ minLength: 1, maxLength: 128 }),
@@ -96,13 +101,6 @@ interface SinkContext {
   signal: AbortSignal
 }
 
-export interface SinkArgs {
-  topic: string
-  from: string
-  follow: boolean
-  skipExpired: boolean
-}
-
 /** Closes the target. While an engine is away it waits, and then reads again from the position that the target holds. */
 export async function copyInto(
   { platform, output, signal }: SinkContext,
@@ -117,7 +115,7 @@ export async function copyInto(
         break
       } catch (error) {
         if (!isUnavailable(error) || signal.aborted) throw error
-        waiting(platform.log, args.topic, error)
+        platform.log.warn({ topic: args.topic, reason: describeError(error) }, 'sink.waiting')
         await sleep(Math.max(50, backoffMs(tries, awayBackoff)), signal)
       }
     }
@@ -127,20 +125,11 @@ export async function copyInto(
   }
 }
 
-function waiting(log: Logger, topic: string, error: unknown): void {
-  log.warn({ topic, reason: describeError(error) }, 'sink.waiting')
-}
-
-interface Copying {
-  signal: AbortSignal
-  progress: SinkProgress
-}
-
 async function copyOnce(
   platform: SinkPlatform,
   args: SinkArgs,
   target: SinkTarget,
-  { signal, progress }: Copying,
+  { signal, progress }: { signal: AbortSignal; progress: ReturnType<typeof createProgress> },
 ): Promise<void> {
   const opened = await openBehind(platform, args, await target.position())
   await progress.begin(opened)
@@ -189,26 +178,20 @@ async function openBehind(
   }
 }
 
-interface SinkProgress {
-  begin(opened: OpenedRecords): Promise<void>
-  wrote(records: number, opened: OpenedRecords): void
-  records(): number
-}
-
 /** In offsets, of which compaction leaves some out. */
-function createProgress(output: Pick<Output, 'progress'>, topic: string): SinkProgress {
+function createProgress(output: Pick<Output, 'progress'>, topic: string) {
   let records = 0
   let begun = 0
   let total = 0
   const sumOf = ({ next }: OpenedRecords) => [...next.values()].reduce((sum, offset) => sum + offset, 0)
   return {
     records: () => records,
-    async begin(opened) {
+    async begin(opened: OpenedRecords): Promise<void> {
       begun = sumOf(opened)
       const ranges = await opened.platform.eventLog.offsets(opened.name)
       total = ranges.reduce((sum, { end }) => sum + end, 0) - begun
     },
-    wrote(count, opened) {
+    wrote(count: number, opened: OpenedRecords): void {
       records += count
       const done = sumOf(opened) - begun
       output.progress({ label: `copying ${topic}`, done, total: Math.max(total, done) })

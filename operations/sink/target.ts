@@ -9,8 +9,6 @@ export interface PositionedRecord extends ShownRecord {
 }
 
 export interface SinkTarget extends Closeable {
-  /** Where it is, in words. */
-  readonly where: string
   /** Behind the last record that it holds; null while it holds none. */
   position(): Promise<string | null>
   /**

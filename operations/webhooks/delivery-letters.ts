@@ -15,7 +15,6 @@ import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import type { DeadLetterOrigin } from '#topics/dead-letters.ts'
 import { defineAction } from '../action.ts'
-import type { ChangeContext } from '../change.ts'
 import {
   deadLetterParts,
   discardLetters,
@@ -128,7 +127,7 @@ const treat = (verb: 'replay' | 'discard', summary: string, example: string) =>
       target: ({ target, sequence }) =>
         [target ?? 'all targets', ...(sequence === undefined ? [] : [sequence])].join('/'),
     },
-    run: (context: ChangeContext, { all: _, ...wanted }) =>
+    run: (context, { all: _, ...wanted }) =>
       (verb === 'replay' ? replayLetters : discardLetters)(deliveries, context, wanted),
     cli: [
       {

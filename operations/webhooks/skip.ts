@@ -1,6 +1,6 @@
 /** An operator gives up the head of a target, which is its oldest waiting record, or the target itself. */
 
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
@@ -10,7 +10,6 @@ import { courierGroup, readWaiting, type WaitingPartition } from '#services/webh
 import { webhooksDeliveries } from '#topics/catalog.ts'
 import { deadLettersOf } from '#topics/dead-letters.ts'
 import { defineAction } from '../action.ts'
-import type { ChangeContext } from '../change.ts'
 import { deadLetterParts } from '../dead-letters/letters.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { listDeliveryLetters } from './delivery-letters.ts'
@@ -23,17 +22,10 @@ const parkedWithinMs = 15_000
 const emptiedWithinMs = 600_000
 const pollMs = 200
 
-interface SkipResult {
-  target: string
-  /** Sequence of the head. */
-  sequence: number
-  /** `delivered`: the last attempt was under way and succeeded. `waiting`: marked, but no courier has parked it yet. */
-  outcome: 'parked' | 'delivered' | 'waiting'
-}
-
 const skipped = Type.Object(
   {
     target: Type.String(),
+    /** Of the head. */
     sequence: Type.Integer(),
     outcome: Type.Enum(['parked', 'delivered', 'waiting'], {
       type: 'string',
@@ -49,7 +41,7 @@ export const skipHeadAction = defineAction({
   summary: 'Give up the head of a target: it becomes a dead letter, and the next one is tried',
   args: Type.Object({ name: Type.String() }),
   change: { action: 'webhook.skip', target: ({ name }) => name },
-  async run({ platform, signal, describe }: ChangeContext, { name: target }): Promise<SkipResult> {
+  async run({ platform, signal, describe }, { name: target }): Promise<Static<typeof skipped>> {
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag === 0) throw new AppError('conflict', `Nothing waits for ${target}.`)
     const { partition, position } = waiting
@@ -83,30 +75,23 @@ export const skipHeadAction = defineAction({
     {
       positional: ['name'],
       example: 'flotilla webhooks skip audit-log',
-      render: shownSkip,
+      render({ target, sequence, outcome }) {
+        if (outcome === 'parked')
+          return `${target}: ${sequence} is now a dead letter, and delivery continues with the next one`
+        if (outcome === 'delivered') return `${target}: ${sequence} was delivered before it could be parked`
+        return `${target}: ${sequence} is marked; it is parked as soon as a courier runs`
+      },
       exit: ({ outcome }) => (outcome === 'waiting' ? 1 : 0),
     },
   ],
 })
-
-interface ForgetResult {
-  target: string
-  partition: number
-  /** Records that waited, or were dead letters, and are gone. */
-  discarded: number
-  /** Dead letters that stay; they can be replayed once the target is in the file again. */
-  dead_letters: number
-}
 
 export const forgetTargetAction = defineAction({
   name: 'webhooks forget',
   summary: 'Free the partition of a target that is no longer in the targets file',
   args: Type.Object({ name: Type.String(), force: Type.Optional(Type.Boolean()) }),
   change: { action: 'webhook.forget', target: ({ name }) => name },
-  async run(
-    { platform, signal, describe }: ChangeContext,
-    { name: target, force = false },
-  ): Promise<ForgetResult> {
+  async run({ platform, signal, describe }, { name: target, force = false }) {
     refuseNamed(platform, target)
     const waiting = (await waitingOf(platform, target)).place
     if (waiting.lag > 0 && !force) {
@@ -136,35 +121,23 @@ export const forgetTargetAction = defineAction({
     const parts = { eventLog, relational, locations: platform.locations }
     const partition = await forgetTarget(parts, target, courierGroup)
     describe({ before: { partition }, count: force ? letters.length : 0 })
-    return {
-      target,
-      partition,
-      discarded: force ? letters.length : 0,
-      dead_letters: force ? 0 : letters.length,
-    }
+    const discarded = force ? letters.length : 0
+    // Those that stay can be replayed once the target is in the file again.
+    return { target, partition, discarded, dead_letters: letters.length - discarded }
   },
   cli: [
     {
       positional: ['name'],
       options: { force: 'discard what waits for it and its dead letters' },
       example: 'flotilla webhooks forget old-target',
-      render: shownForget,
+      render({ target, partition, discarded, dead_letters: kept }) {
+        const gone = discarded > 0 ? `; discarded: ${plural(discarded, 'record')}` : ''
+        const left = kept > 0 ? `; kept: ${plural(kept, 'dead letter')}` : ''
+        return `${target} is forgotten, and partition ${partition} is free${gone}${left}`
+      },
     },
   ],
 })
-
-function shownSkip({ target, sequence, outcome }: SkipResult): string {
-  if (outcome === 'parked')
-    return `${target}: ${sequence} is now a dead letter, and delivery continues with the next one`
-  if (outcome === 'delivered') return `${target}: ${sequence} was delivered before it could be parked`
-  return `${target}: ${sequence} is marked; it is parked as soon as a courier runs`
-}
-
-function shownForget({ target, partition, discarded, dead_letters: kept }: ForgetResult): string {
-  const gone = discarded > 0 ? `; discarded: ${plural(discarded, 'record')}` : ''
-  const left = kept > 0 ? `; kept: ${plural(kept, 'dead letter')}` : ''
-  return `${target} is forgotten, and partition ${partition} is free${gone}${left}`
-}
 
 /** The row's mark never goes back. */
 async function skipThrough(platform: OperatedPlatform, target: string, offset: number): Promise<void> {

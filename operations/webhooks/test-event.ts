@@ -7,7 +7,6 @@ import { headerNames } from '#runtime/publish/messages.ts'
 import { createDeliveries } from '#services/webhooks/fire/events/deliveries.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { defineAction } from '../action.ts'
-import type { ChangeContext } from '../change.ts'
 import { readTargetSettings } from './target-settings.ts'
 import { targetInPath, targetProblems } from './target-shapes.ts'
 
@@ -30,7 +29,7 @@ export const testTargetAction = defineAction({
   summary: 'Send a test event to one target',
   args: Type.Object({ name: Type.String() }),
   change: { action: 'webhook.test', target: ({ name }) => name },
-  async run({ platform, actor, requestId, describe }: ChangeContext, { name: target }) {
+  async run({ platform, actor, requestId, describe }, { name: target }) {
     const partition = (await readAssignments(platform.engines.relational)).get(target)
     if (partition === undefined) {
       throw new AppError('not_found', `No webhook target ${target.slice(0, 64).toWellFormed()} is known.`)

@@ -4,8 +4,8 @@
  */
 
 import { withTimeout } from '#lib/backoff.ts'
-import { type OldestUnread, positionOf } from '#operations/behind.ts'
-import type { GroupLag, LagResult, PartitionLag } from '#operations/lag.ts'
+import type { GroupLag, LagParts, LagResult, PartitionLag } from '#operations/lag.ts'
+import { readFirst } from '#runtime/follow/read-records.ts'
 import type { LagSample } from './lag-history.ts'
 
 /** Rates are taken over this time. */
@@ -157,4 +157,34 @@ function fromCurve(curve: readonly LagSample[], lag: number): number | null {
   const seconds = (Date.parse(last.at) - Date.parse(first.at)) / 1_000
   const pace = seconds >= sampleMs / 1_000 ? (first.lag - last.lag) / seconds : 0
   return pace > 0 ? lag / pace : null
+}
+
+export interface OldestUnread {
+  /** The position that the group had then. */
+  position: number
+  /** When the record was appended, in ms since 1970. */
+  atMs: number
+}
+
+/** By partition; one where nothing waits, or nothing is left of what waited, is missing. Throws AppError `log_unavailable`. */
+export async function readOldestUnread(
+  { engines, locations }: LagParts,
+  { topic, partitions }: Pick<GroupLag, 'topic' | 'partitions'>,
+  signal: AbortSignal,
+): Promise<Map<number, OldestUnread>> {
+  const waiting = partitions.filter(({ lag }) => lag > 0)
+  const positions = new Map(waiting.map((one) => [one.partition, positionOf(one)]))
+  const physicalName = locations.get(topic)?.physicalName ?? topic
+  const found = await readFirst({ eventLog: engines.eventLog, topic: physicalName, positions, signal })
+  return new Map(
+    [...found].map(([partition, { timestamp }]) => [
+      partition,
+      { position: positions.get(partition)!, atMs: timestamp },
+    ]),
+  )
+}
+
+/** The first offset that the group has not read and that the log still holds. */
+function positionOf({ committed, start }: Pick<PartitionLag, 'committed' | 'start'>): number {
+  return Math.max(committed ?? start, start)
 }

@@ -5,13 +5,12 @@ import { type Cached, createCached } from '#lib/cached.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import { readOldestUnread } from '#operations/behind.ts'
 import { type BrainState, readBrainState } from '#operations/brain-state.ts'
 import { openGroupLags, readLag } from '#operations/lag.ts'
 import type { OperatedPlatform, OperationContext } from '#operations/operation.ts'
 import { type LastAttempts, openLastAttempts } from '#operations/webhooks/attempts.ts'
 import { listTargetsAction, type TargetsResult } from '#operations/webhooks/targets.ts'
-import { createGroupLooks, type LookedLag } from './group-looks.ts'
+import { createGroupLooks, type LookedLag, readOldestUnread } from './group-looks.ts'
 import { type LagHistory, openLagHistory } from './lag-history.ts'
 
 const stateKeptMs = 1_000
@@ -33,12 +32,11 @@ export interface Observed extends Closeable {
 }
 
 export function openObserved(platform: OperatedPlatform): Observed {
-  const { engines, locations, log } = platform
+  const { log } = platform
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
-  const parts = { eventLog: engines.eventLog, relational: engines.relational, locations }
-  const groupLags = scope.add('lags of groups', openGroupLags({ ...parts, log }))
+  const groupLags = scope.add('lags of groups', openGroupLags(platform))
   // Followed from the first time that somebody asks for it.
   let attempts: Promise<LastAttempts> | undefined
   const lastAttempts = () => {
@@ -56,7 +54,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
     openLagHistory({ read: () => withTimeout(groupLags.read(), timeoutMs, late), log }),
   )
   const look = createGroupLooks({
-    readOldest: (group) => readOldestUnread(parts, group, AbortSignal.timeout(oldestTimeoutMs)),
+    readOldest: (group) => readOldestUnread(platform, group, AbortSignal.timeout(oldestTimeoutMs)),
     samplesOf: lagHistory.of,
   })
   return {
@@ -73,7 +71,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
       keptMs: lagKeptMs,
       timeoutMs,
       late,
-      read: async () => look({ groups: await readLag(parts), as_of: new Date().toISOString() }),
+      read: async () => look({ groups: await readLag(platform), as_of: new Date().toISOString() }),
     }),
     lagHistory,
     targets: createCached({

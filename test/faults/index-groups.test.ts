@@ -68,7 +68,7 @@ test('a point that never gets through raises an alarm, and is passed by an opera
 }, async () => {
   const { platform, points, startWriter } = await openSlowPlatform()
   await startWriter()
-  const { eventLog, relational } = platform.engines
+  const { relational } = platform.engines
   const ids = [
     ...Array.from({ length: 40 }, (_, n) => `p${n}`),
     'slow',
@@ -80,7 +80,7 @@ test('a point that never gets through raises an alarm, and is passed by an opera
     ids.map((id) => ({ key: { collection: 'posts', id }, value, headers: { operation } })),
   )
   const groupOf = async () => {
-    const groups = await readLag({ eventLog, relational, locations: platform.locations })
+    const groups = await readLag(platform)
     return groups.find(({ group }) => group === 'vector-writer')!
   }
   await eventually('the alarm is raised', async () => (await groupOf()).stuck.length > 0, 60_000)

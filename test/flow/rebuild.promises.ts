@@ -192,8 +192,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
 
 /** After a rebuild people call the group as before, though the log has a new one: in lag, metrics and commands. */
 async function expectNameToStay(platform: Platform): Promise<void> {
-  const { eventLog, relational } = platform.engines
-  const groups = await readLag({ eventLog, relational, locations: platform.locations })
+  const groups = await readLag(platform)
   expect(groups.filter(({ group }) => group.startsWith('vector-writer'))).toMatchObject([
     { group: 'vector-writer', group_id: 'vector-writer.g2' },
   ])
@@ -209,14 +208,11 @@ async function expectNameToStay(platform: Platform): Promise<void> {
 }
 
 function grow(platform: Platform, name: string, partitions: number) {
-  const { eventLog, relational } = platform.engines
-  const { signal } = new AbortController()
-  const parts = { eventLog, relational, locations: platform.locations, progress() {}, signal }
+  const parts = { ...platform, progress() {}, signal: new AbortController().signal }
   return growTopic(parts, topicByName(name)!, partitions)
 }
 
 async function lagOf(platform: Platform): Promise<number> {
-  const { eventLog, relational } = platform.engines
-  const groups = await readLag({ eventLog, relational, locations: platform.locations })
+  const groups = await readLag(platform)
   return groups.reduce((sum, group) => sum + group.lag, 0)
 }

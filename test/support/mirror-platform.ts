@@ -58,7 +58,7 @@ export async function openMirrorPlatform(
     control: () => async () => null,
   })
   const { platform } = running
-  const { mirror, eventLog, relational } = platform.engines
+  const { mirror } = platform.engines
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= running.close()
@@ -87,7 +87,7 @@ export async function openMirrorPlatform(
       await eventually(
         'the mirror has everything',
         async () => {
-          const groups = await readLag({ eventLog, relational, locations: platform.locations })
+          const groups = await readLag(platform)
           const own = groups.filter(({ group }) => group.startsWith('relational-writer'))
           return own.length > 0 && own.every(({ lag, members }) => lag === 0 && members > 0)
         },

@@ -126,12 +126,12 @@ async function provision(processes: WholeProcesses, agentId: string): Promise<Ag
 
 /** Every group has read everything, and no generation is being built. */
 async function untilQuiet(platform: Platform, timeoutMs: number): Promise<void> {
-  const { eventLog, relational } = platform.engines
+  const { relational } = platform.engines
   let seen = ''
   const quiet = async () => {
     const states = await Promise.all(indexes.map((index) => listGenerations(relational, index)))
     const building = states.flat().filter(({ state }) => state === 'building' || state === 'switching')
-    const groups = await readLag({ eventLog, relational, locations: platform.locations })
+    const groups = await readLag(platform)
     const behind = groups.filter(
       ({ group, lag }) => lag > 0 && /^(vector|relational|audit)-writer/.test(group),
     )

@@ -87,8 +87,8 @@ export async function openFaultFleet({ brokerVolumeMb }: FaultFleetOptions = {})
   }
 }
 
-async function positionsOf({ engines, locations }: Platform): Promise<Position[]> {
-  const groups = await readLag({ eventLog: engines.eventLog, relational: engines.relational, locations })
+async function positionsOf(platform: Platform): Promise<Position[]> {
+  const groups = await readLag(platform)
   return groups.flatMap(({ group_id, topic, partitions }) =>
     partitions.map(({ partition, end, lag }) => ({
       name: `${group_id} of ${topic}/${partition}`,

@@ -35,8 +35,7 @@ test('a sample asks the database for nothing, and a new generation is in the nex
       })),
   }
   const lags = openGroupLags({
-    eventLog: eventLog as EventLog,
-    relational: counted,
+    engines: { eventLog: eventLog as EventLog, relational: counted },
     locations: new Map(),
     log: silentLog,
   })

@@ -1,9 +1,8 @@
 /** Reader groups as the console shows them: rates, ages and when the lag will be gone. */
 
 import { expect, test } from 'vitest'
-import type { OldestUnread } from '#operations/behind.ts'
 import type { GroupLag } from '#operations/lag.ts'
-import { createGroupLooks } from '#services/main-api/group-looks.ts'
+import { createGroupLooks, type OldestUnread } from '#services/main-api/group-looks.ts'
 
 function group(places: [committed: number, end: number][]): GroupLag {
   const partitions = places.map(([committed, end], partition) => ({
