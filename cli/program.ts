@@ -68,7 +68,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   search: async () => registerLocalSearch,
   completion: async () => {
     const { registerCompletion } = await import('./commands/completion.ts')
-    return (program, cli) => registerCompletion(program, { whole: () => buildProgram(cli, []), singulars })
+    return (program, cli) => registerCompletion(program, () => buildProgram(cli, []), singulars)
   },
   version: async () => registerVersion,
 }

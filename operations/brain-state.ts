@@ -1,5 +1,6 @@
 /** The state of the whole platform at a glance: agents, collections, notes, goals, webhook targets, and the lag of the log. */
 
+import { type Static, Type } from 'typebox'
 import { listAgents } from '#services/access/agents/agents.ts'
 import { goalKind } from '#services/records/goals/goals.ts'
 import { noteKind } from '#services/records/notes/notes.ts'
@@ -11,29 +12,48 @@ import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { readWaiting } from '#services/webhooks/targets/target-status.ts'
 import { readLag } from './lag.ts'
 import type { OperatedPlatform } from './operation.ts'
-import { namedTargets } from './webhooks/named-targets.ts'
+import { orNull, time } from './shapes.ts'
+import { namedTargets } from './webhooks/target-settings.ts'
 
-export interface BrainState {
-  agents: { uid: string; slug: string; name: string; role: string; node: NodeState | null }[]
-  /** Points of each collection. */
-  collections: Record<string, number>
-  /** Goals by their status; a status that none has is absent. */
-  goals: Record<string, number>
-  notes: number
-  /** By their status, as goals; without the reports to the orchestrator. */
-  runs: Record<string, number>
-  webhooks: Record<string, { lag: number; last_status: number | null }>
-  log: { groups: Record<string, number> }
-  as_of: string
-}
+const counts = (description: string) => Type.Record(Type.String(), Type.Integer(), { description })
 
-/** State of the node that runs the agent. */
-export interface NodeState {
-  /** `up`, `down`, or `unknown` before its first probe. */
-  status: string
-  /** Null: it has not answered yet. */
-  last_seen: string | null
-}
+export const brainState = Type.Object(
+  {
+    agents: Type.Array(
+      Type.Object({
+        uid: Type.String(),
+        slug: Type.String(),
+        name: Type.String(),
+        role: Type.String(),
+        node: orNull(
+          Type.Object({
+            status: Type.String({ description: '`up`, `down`, or `unknown` before its first probe.' }),
+            last_seen: orNull(time, 'null: it has not answered yet.'),
+          }),
+          'The node that runs it; null where none is named.',
+        ),
+      }),
+    ),
+    collections: counts('Points of each collection.'),
+    goals: counts('Goals by their status; a status that none has is absent.'),
+    notes: Type.Integer({ description: 'Notes, archived ones included.' }),
+    runs: counts(
+      'Runs by their status; a status that none has is absent. Without reports to the orchestrator.',
+    ),
+    webhooks: Type.Record(
+      Type.String(),
+      Type.Object({
+        lag: Type.Integer({ description: 'Accepted, not yet delivered or parked.' }),
+        last_status: orNull(Type.Integer(), 'Of the last call; null: no answer, or no call yet.'),
+      }),
+    ),
+    log: Type.Object({ groups: counts('Lag of each reader group.') }),
+    as_of: time,
+  },
+  { title: 'BrainState' },
+)
+
+export type BrainState = Static<typeof brainState>
 
 /** What is followed elsewhere, because reading it each time would take long. */
 interface BrainStateParts {
@@ -61,10 +81,7 @@ export async function readBrainState(
   const { waiting } = await readWaiting({ eventLog, locations }, new Set(assignments.values()))
   const targets = [...new Set([...assignments.keys(), ...(namedTargets(platform.env).names ?? [])])].sort()
   const bySlug = new Map(
-    nodes.map(({ slug, status, lastSeen }): [string, NodeState] => [
-      slug,
-      { status, last_seen: lastSeen?.toISOString() ?? null },
-    ]),
+    nodes.map(({ slug, status, lastSeen }) => [slug, { status, last_seen: lastSeen?.toISOString() ?? null }]),
   )
   return {
     agents: agents.map(({ uid, agent_id, name, role }) => {

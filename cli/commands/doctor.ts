@@ -1,9 +1,9 @@
 /** `flotilla doctor`: what is configured, reachable and wrong, and what to do. */
 
 import type { Command as Program } from 'commander'
-import { type Check, failedCheck } from '#operations/doctor/check.ts'
 import { doctorOperation } from '#operations/doctor/doctor.ts'
 import { checkEnvironment } from '#operations/doctor/environment.ts'
+import { type Check, failedCheck } from '#operations/doctor/ping.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'

@@ -18,8 +18,7 @@ import type { Cli } from '../cli.ts'
 import { execute } from '../execute.ts'
 import { createOutput } from '../output.ts'
 import { findDocuments, type TourDocument } from './tour-documents.ts'
-import { type Began, type Embed, type Tour, type TourResult, timed } from './tour-parts.ts'
-import { talk } from './tour-talk.ts'
+import { type Began, type Embed, type Tour, type TourResult, talk, timed } from './tour-talk.ts'
 
 const documentsMax = 300
 const upsertPoints = 50

@@ -1,8 +1,9 @@
-/** The steps of the tour in which agents talk: one that another one joins, and all of them together. */
+/** What the steps of the tour share, and those in which agents talk: one that another one joins, and all of them together. */
 
-import type { RunEvent } from '#client/client.ts'
+import type { createClient, RunEvent } from '#client/client.ts'
 import { AppError } from '#lib/errors.ts'
-import { type Tour, timed } from './tour-parts.ts'
+import type { Output } from '#runtime/start/control.ts'
+import type { Cli } from '../cli.ts'
 
 const question = 'Where is it said how to validate JSON against a schema? PULSE, do you know?'
 const toAll = 'Which documents are about HTTP servers?'
@@ -63,4 +64,46 @@ function saidOf({ author, content }: RunEvent): { agent: string; text: string } 
 function shortened(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
   return line.length > shownMax ? `${line.slice(0, shownMax).toWellFormed()}…` : line
+}
+
+export interface TourResult {
+  agent_id: string
+  documents: number
+  steps: { step: string; took_ms: number; found: string }[]
+  searches: { query: string; took_ms: number; hits: { id: string; score: number; title: string }[] }[]
+  /** By agents, the beginning of each answer. */
+  said: { agent: string; text: string }[]
+  audit_notes: { title: string; status_code: number | null; took_ms: number | null }[]
+  lag: { group: string; lag: number }[]
+}
+
+type Client = ReturnType<typeof createClient>
+export type Embed = (texts: string[]) => Promise<Float32Array[]>
+
+/** What there is to remove, from the first step on. */
+export interface Began {
+  cli: Cli
+  output: Output
+  result: TourResult
+  client?: Client
+  /** Points that may have been stored. */
+  stored: string[]
+}
+
+export interface Tour extends Began {
+  client: Client
+  embed: Embed
+}
+
+export async function timed<T>(
+  { cli, result }: Began,
+  step: string,
+  work: () => Promise<T>,
+  show: (value: T) => string,
+): Promise<T> {
+  cli.signal.throwIfAborted()
+  const startedAt = performance.now()
+  const value = await work()
+  result.steps.push({ step, took_ms: Math.round(performance.now() - startedAt), found: show(value) })
+  return value
 }

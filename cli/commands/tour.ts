@@ -9,7 +9,7 @@ import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { type Cli, describe } from '../cli.ts'
 import { line, print, printJson, table } from '../output.ts'
-import type { TourResult } from './tour-parts.ts'
+import type { TourResult } from './tour-talk.ts'
 
 export function registerTour(program: Program, cli: Cli): void {
   const tour = program

@@ -1,10 +1,14 @@
-/** `flotilla webhooks`: the targets, what waits for them, and what was given up. */
+/** `flotilla webhooks`: the targets, what waits for them, and what was given up; and a check of the targets file. */
 
-import type { Command as Program } from 'commander'
+import { resolve } from 'node:path'
+import { InvalidArgumentError, type Command as Program } from 'commander'
+import { plural } from '#lib/plural.ts'
 import { webhookActions } from '#operations/webhooks/actions.ts'
-import type { Cli } from '../cli.ts'
+import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
+import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
+import { type Cli, describe, exitRefused } from '../cli.ts'
 import { mountActions } from '../mount-actions.ts'
-import { registerWebhooksCheck } from './webhooks-check.ts'
+import { line, print, printJson, table } from '../output.ts'
 import { registerWebhooksFire } from './webhooks-fire.ts'
 
 export function registerWebhooks(program: Program, cli: Cli): void {
@@ -14,4 +18,72 @@ export function registerWebhooks(program: Program, cli: Cli): void {
   registerWebhooksCheck(webhooks, cli)
   registerWebhooksFire(webhooks, cli)
   mountActions(webhooks, cli, webhookActions, { 'dead-letters': 'deliveries that were given up, and why' })
+}
+
+interface CheckOptions {
+  rate: number
+  failures: number
+  callMs: number
+  json?: boolean
+}
+
+function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
+  const check = webhooks
+    .command('check')
+    .argument(
+      '[file]',
+      'the targets file (default: WEBHOOK_TARGETS_FILE, else targets.yaml in the data directory)',
+    )
+    .description('check a targets file as the platform reads it, and name every fault with its line')
+    .option('--rate <events>', 'events a second and target, for the warning about back-offs', positive, 20)
+    .option('--failures <percent>', 'of all attempts', percent, 10)
+    .option('--call-ms <ms>', 'how long a call takes', positive, 10)
+  describe(check, 'flotilla webhooks check targets.yaml').action(
+    (file: string | undefined, { rate, failures, callMs, json }: CheckOptions) => {
+      const path = file === undefined ? targetsFileOf(cli.env).path : resolve(file)
+      const result = checkTargetsFile(path, cli.env, { ratePerS: rate, failedShare: failures / 100, callMs })
+      if (json) printJson(result)
+      else print(render(result))
+      if (!result.ok) cli.setExitCode(exitRefused)
+    },
+  )
+}
+
+function render({ ok, file, faults, targets, warnings }: CheckResult): string {
+  if (!ok) {
+    const lines = faults.map(({ line: at, place, message }) => {
+      const where = [at === null ? '' : `line ${at}: `, place === '' ? '' : `${place} `].join('')
+      return line`${where}${message}`
+    })
+    return [line`${file} has ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:`, ...lines].join(
+      '\n',
+    )
+  }
+  const rows = targets.map((one) => [
+    one.target,
+    one.url,
+    one.events?.join(' ') ?? 'all',
+    one.agents?.join(' ') ?? 'all',
+    one.ordering,
+    `${one.retry} from ${one.backoff_ms} ms`,
+    one.signed ? 'yes' : 'no',
+  ])
+  const head = ['target', 'url', 'events', 'agents', 'ordering', 'retries', 'signed']
+  return [
+    ...(targets.length > 0 ? [table(head, rows)] : []),
+    ...warnings.map(({ target, message }) => line`warning: ${target}: ${message}`),
+    line`${file} is sound: ${plural(targets.length, 'target')}`,
+  ].join('\n')
+}
+
+function positive(text: string): number {
+  const number = Number(text)
+  if (Number.isFinite(number) && number > 0) return number
+  throw new InvalidArgumentError('It must be a number above 0.')
+}
+
+function percent(text: string): number {
+  const number = Number(text)
+  if (text.trim() !== '' && number >= 0 && number <= 100) return number
+  throw new InvalidArgumentError('It must be a number from 0 to 100.')
 }

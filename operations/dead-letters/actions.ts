@@ -6,14 +6,18 @@ import { exitOf, listLetters, showLetters, shownList, shownResults } from './let
 import {
   filter,
   letters,
+  listed,
   listedMax,
   namesMax,
+  type RecordFilter,
+  records,
   shownLetters,
   shownMax,
+  targetOf,
   treated,
+  treatLetters,
   treatment,
-} from './record-shapes.ts'
-import { listed, type RecordFilter, records, targetOf, treatLetters } from './records.ts'
+} from './records.ts'
 
 const reading = ['not_found', 'log_unavailable', 'registry_unavailable'] as const
 const treating = [...reading, 'dead_letter_not_found', 'conflict', 'relational_engine_unavailable'] as const

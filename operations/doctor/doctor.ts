@@ -17,8 +17,7 @@ import { catalog } from '#topics/catalog.ts'
 import { deadLetterSuffix } from '#topics/dead-letters.ts'
 import { readLag } from '../lag.ts'
 import { defineOperation, type OperatedPlatform } from '../operation.ts'
-import type { Check } from './check.ts'
-import { pingEngines } from './ping.ts'
+import { type Check, pingEngines } from './ping.ts'
 
 /** A lag beyond this is worth a warning. */
 const lagMax = 10_000

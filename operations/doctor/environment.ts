@@ -17,8 +17,7 @@ import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { checkSettings, nearlyOurs, settingsOf } from '#runtime/start/start.ts'
 import { loadNodes, nodesFileOf } from '#services/runs/nodes/nodes.ts'
 import { loadTargets, targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
-import { type Check, failedCheck } from './check.ts'
-import { pingEngines } from './ping.ts'
+import { type Check, failedCheck, pingEngines } from './ping.ts'
 
 const diskBytesMin = 1024 ** 3
 /** With less the next writes are refused. */

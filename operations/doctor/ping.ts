@@ -1,11 +1,10 @@
-/** Asks engines whether they answer, and how fast. */
+/** Asks engines whether they answer, and how fast; where one does not, why, and what to do. */
 
 import type { EngineChoice } from '#engines/open.ts'
 import { withTimeout } from '#lib/backoff.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, describeError } from '#lib/errors.ts'
+import { tlsFault } from '#lib/tls-faults.ts'
 import type { EngineName, Engines } from '#runtime/start/service.ts'
-import type { Check } from './check.ts'
-import { engineAway } from './why-away.ts'
 
 const pingTimeoutMs = 5_000
 
@@ -42,4 +41,107 @@ async function ping(
   } catch (error) {
     return engineAway(check, of, error)
   }
+}
+
+export interface Check {
+  check: string
+  status: 'ok' | 'warn' | 'fail'
+  found: string
+  /** What to do; absent when all is well. */
+  advice?: string
+}
+
+export function failedCheck(check: string, error: unknown, advice: string): Check {
+  // Without the name of the class where the message is meant for operators.
+  const found = error instanceof AppError ? error.message : describeError(error)
+  return { check, status: 'fail', found, advice }
+}
+
+const depthMax = 6
+
+/** What holds the user, the password or the key. */
+const credentials: Record<EngineName, string> = {
+  eventLog: 'KAFKA_SASL_MECHANISM, KAFKA_USERNAME and KAFKA_PASSWORD',
+  schemaRegistry: 'the user and the password in SCHEMA_REGISTRY_URL',
+  vectors: 'QDRANT_API_KEY',
+  relational: 'the user and the password in DATABASE_URL',
+  mirror: 'the user and the password in DATABASE_URL',
+  embedder: 'EMBEDDINGS_API_KEY',
+  localEmbedder: 'EMBEDDINGS_API_KEY',
+  identity: 'GOOGLE_APPLICATION_CREDENTIALS',
+}
+
+/** What holds the client certificate. */
+const certificates: Partial<Record<EngineName, string>> = {
+  eventLog: 'KAFKA_SSL_CERTIFICATE_LOCATION and KAFKA_SSL_KEY_LOCATION',
+  schemaRegistry: 'SCHEMA_REGISTRY_SSL_CERTIFICATE_LOCATION and SCHEMA_REGISTRY_SSL_KEY_LOCATION',
+  relational: 'sslcert and sslkey of DATABASE_URL',
+  mirror: 'sslcert and sslkey of DATABASE_URL',
+}
+
+/** Postgres (SQLSTATE), the client of Kafka. */
+const refusals = new Set<unknown>(['28P01', '28000', 'PLT_KFK_AUTHENTICATION'])
+/** The client of Kafka: the connection came to be and was closed, as brokers do with who speaks plainly where TLS or SASL is due. */
+const closedByBroker = 'PLT_KFK_NETWORK'
+
+const waits = 'what waits for it goes on by itself'
+
+interface Reason {
+  found: string
+  advice: string
+}
+
+export function engineAway(
+  check: string,
+  { engine, variable }: { engine: EngineName; variable: string },
+  error: unknown,
+): Check {
+  const fault = tlsFault(error, certificates[engine] ?? null)
+  if (fault) return { check, status: 'fail', ...fault }
+  for (const cause of causesOf(error)) {
+    const reason = reasonOf(cause, engine, variable)
+    if (reason) return { check, status: 'fail', ...reason }
+  }
+  return failedCheck(check, error, `Start it, or correct ${variable}; ${waits}.`)
+}
+
+/** The causes, the deepest first: it says most. */
+function causesOf(error: unknown, depth = 0): unknown[] {
+  if (!(error instanceof Error) || depth === depthMax) return []
+  const { errors } = error as { errors?: unknown }
+  const inner = [error.cause, ...(Array.isArray(errors) ? errors : [])]
+  return [...inner.flatMap((one) => causesOf(one, depth + 1)), error]
+}
+
+function reasonOf(cause: unknown, engine: EngineName, variable: string): Reason | null {
+  const { code, status, name } = cause as { code?: unknown; status?: unknown; name?: string }
+  const refused = status === 401 || status === 403 || refusals.has(code)
+  if (refused || name === 'AuthenticationError') {
+    return {
+      found: 'It refuses the user, the password or the key.',
+      advice: `Correct ${credentials[engine]}.`,
+    }
+  }
+  if (code === '3D000') {
+    const advice = `Create the database that ${variable} names, or correct its name.`
+    return { found: 'The server has no such database.', advice }
+  }
+  if (typeof status === 'number') {
+    const advice = `Correct ${variable}: perhaps another server has this address.`
+    return { found: `It answers with status ${status}.`, advice }
+  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    return { found: `Its host has no address (${code}).`, advice: `Correct the host in ${variable}.` }
+  }
+  if (code === 'ECONNREFUSED') {
+    return { found: `Nobody listens there (${code}).`, advice: `Start it, or correct ${variable}; ${waits}.` }
+  }
+  if (code === closedByBroker) {
+    const advice = `Correct ${variable}, KAFKA_SSL and KAFKA_SASL_MECHANISM: it may ask for TLS or a password.`
+    return { found: 'The broker closes the connection.', advice }
+  }
+  // A fault that is not about being away names its remedy.
+  const isNamed =
+    cause instanceof AppError && !cause.code.endsWith('unavailable') && cause.code !== 'overloaded'
+  return isNamed ? { found: cause.message, advice: `Correct ${variable} and what belongs to it.` } : null
 }

@@ -3,14 +3,17 @@
  * what is there now, or comes within a while; a stream goes on.
  */
 
+import { LRUCache } from 'lru-cache'
 import type { Log, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import { budgets } from '#lib/budgets.ts'
 import {
   type FollowParts,
   type FollowRecords,
   followRecords,
   type Misplaced,
 } from '#runtime/follow/follow-topic.ts'
+import { recordBytes } from '#runtime/follow/read-records.ts'
 import { type ShownRecord, showRecord } from '#runtime/follow/show-record.ts'
 import type { Codec } from '#runtime/publish/messages.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -232,4 +235,29 @@ function outside(
   const earliest = { epoch, next: firsts.set(partition, start) }
   const held = `partition ${partition} of ${topic.name} holds ${start} to ${end}`
   return positionExpired(`The position says ${partition}:${position}, but ${held}.`, earliest)
+}
+
+/** Bytes of stored records; their texts are about as long. */
+const keptBytes = budgets.streams.textBytes
+
+export interface RecordTexts {
+  /** As `shownOf`. */
+  of(opened: OpenedRecords, record: StoredRecord): Promise<string>
+}
+
+export function createRecordTexts(maxSize = keptBytes): RecordTexts {
+  const texts = new LRUCache<string, Promise<string>>({ maxSize })
+  return {
+    of(opened, record) {
+      const { name, epoch, withheld } = opened
+      const place = `${name}/${epoch}/${record.partition}/${record.offset}/${record.timestamp}`
+      const key = `${place}/${withheld.join()}`
+      const known = texts.get(key)
+      if (known) return known
+      const text = shownOf(opened, record).then((shown) => JSON.stringify(shown))
+      texts.set(key, text, { size: recordBytes(record) + 1 })
+      text.catch(() => texts.delete(key))
+      return text
+    },
+  }
 }

@@ -7,11 +7,12 @@
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { followRecords } from '#runtime/follow/follow-topic.ts'
+import { type ShownRecord, showRecord } from '#runtime/follow/show-record.ts'
+import type { Codec } from '#runtime/publish/messages.ts'
+import type { Topic } from '#topics/topic.ts'
 import { findTopic } from '../find-topic.ts'
 import type { OperatedPlatform } from '../operation.ts'
-import { createPace } from './pace.ts'
 import { positionText, readPosition, type TopicPosition } from './position.ts'
-import { mayBeWanted, type RecordFilter, type StreamedRecord, showWanted } from './shown.ts'
 
 export const shownPerSecond = 200
 /** As much of each partition may wait in memory. */
@@ -184,4 +185,88 @@ function startIn(
   if (from === 'end') return end
   const at = 'offset' in from ? from.offset : end - from.newest
   return Math.min(Math.max(at, start), end)
+}
+
+interface StreamPace {
+  /** True when one more may be shown now, which then counts. */
+  take(): boolean
+  /** Milliseconds until one more may be shown. */
+  waitMs(): number
+}
+
+const windowMs = 1_000
+
+/** For a second after one was full they are spread, so that a flood is shown evenly. */
+export function createPace(perSecond: number, now: () => number = () => performance.now()): StreamPace {
+  /** When the last ones were shown, as a ring: the next slot holds the oldest. */
+  const shownAt = new Float64Array(perSecond).fill(Number.NEGATIVE_INFINITY)
+  let next = 0
+  let last = Number.NEGATIVE_INFINITY
+  let fullAt = Number.NEGATIVE_INFINITY
+  function waitMs(at: number): number {
+    const full = shownAt[next]! + windowMs - at
+    if (full > 0) fullAt = at
+    const spread = at - fullAt < windowMs ? last + windowMs / perSecond - at : 0
+    return Math.max(0, full, spread)
+  }
+  return {
+    take() {
+      const at = now()
+      if (waitMs(at) > 0) return false
+      shownAt[next] = last = at
+      next = (next + 1) % perSecond
+      return true
+    },
+    waitMs: () => Math.ceil(waitMs(now())),
+  }
+}
+
+/** Characters of a value's JSON, and of a key or one header. */
+export const valueLengthMax = 8_192
+const labelLengthMax = 1_024
+const headersMax = 50
+
+interface RecordFilter {
+  partition?: number
+  /** Exactly this record key. */
+  key?: string
+  /** A header with exactly this value. */
+  header?: { name: string; value: string }
+  /** Found in the key, a header or the value's JSON, in any case. */
+  q?: string
+}
+
+/** A record as it is shown; `cut` names the length of a value of which only the beginning is shown, as text. */
+type StreamedRecord = ShownRecord & { cut?: { length: number } }
+
+/** What can be said without decoding it. */
+function mayBeWanted({ partition, key, header }: RecordFilter, record: StoredRecord): boolean {
+  // There is nothing to read at its offset.
+  if (record.hidden) return false
+  if (partition !== undefined && record.partition !== partition) return false
+  if (key !== undefined && record.key?.toString('utf8') !== key) return false
+  return header === undefined || record.headers[header.name] === header.value
+}
+
+/** The record decoded and cut; null when it does not hold what `q` asks for. */
+async function showWanted(
+  { codec, topic }: { codec: Codec; topic: Topic },
+  { q }: RecordFilter,
+  record: StoredRecord,
+): Promise<StreamedRecord | null> {
+  const shown = await showRecord(codec, topic, record)
+  const json = JSON.stringify(shown.value) ?? 'null'
+  if (q !== undefined && !holds(shown, json, q.toLowerCase())) return null
+  const headers = Object.entries(shown.headers)
+    .slice(0, headersMax)
+    .map(([name, value]) => [name.slice(0, labelLengthMax), value.slice(0, labelLengthMax)])
+  const key = shown.key?.slice(0, labelLengthMax) ?? null
+  const whole = { ...shown, key, headers: Object.fromEntries(headers) }
+  if (json.length <= valueLengthMax) return whole
+  return { ...whole, value: json.slice(0, valueLengthMax), cut: { length: json.length } }
+}
+
+function holds({ key, headers }: ShownRecord, json: string, q: string): boolean {
+  const texts = [key ?? '', ...Object.values(headers), json]
+  return texts.some((text) => text.toLowerCase().includes(q))
 }

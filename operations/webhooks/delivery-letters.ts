@@ -28,7 +28,7 @@ import {
   shownResults,
 } from '../dead-letters/letters.ts'
 import type { OperatedPlatform } from '../operation.ts'
-import { namedTargets } from './named-targets.ts'
+import { namedTargets } from './target-settings.ts'
 
 interface DeliveryLetter {
   /** `<group>/<partition>/<offset>`, with `/<epoch>` after the topic was grown: the name of the dead letter. */

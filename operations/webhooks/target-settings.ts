@@ -4,27 +4,31 @@
  */
 
 import { readFileSync } from 'node:fs'
+import { type Static, Type } from 'typebox'
 import type { Environment } from '#lib/config.ts'
+import { choicesOf } from '#runtime/start/settings.ts'
 import { isMap, parseYaml } from '#runtime/yaml-file/parse-yaml.ts'
 import { targetDefaults, targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
+import { orNull } from '../shapes.ts'
 
-interface TargetSettings {
-  /** Scheme and host; what follows is left out, and named variables are kept as they are. */
-  url: string
-  headers: string[]
-  signed: boolean
-  /** null: all. */
-  events: string[] | null
-  agents: string[] | null
-  ordering: string
-  on_exhausted: string
-  retry: number
-  backoff_ms: number
-  hold_hours: number
-}
+export const targetSettings = Type.Object(
+  {
+    url: Type.String({ description: 'Scheme and host: what follows may hold a token.' }),
+    headers: Type.Array(Type.String(), { description: 'Their names.' }),
+    signed: Type.Boolean(),
+    events: orNull(Type.Array(Type.String()), 'null: all.'),
+    agents: orNull(Type.Array(Type.String()), 'null: all.'),
+    ordering: Type.String(),
+    on_exhausted: Type.String(),
+    retry: Type.Number(),
+    backoff_ms: Type.Number(),
+    hold_hours: Type.Number(),
+  },
+  { description: 'As the targets file has them, without its secrets.' },
+)
 
 /** Null where the file cannot be read here, or does not name the target. */
-export function readTargetSettings(env: Environment, target: string): TargetSettings | null {
+export function readTargetSettings(env: Environment, target: string): Static<typeof targetSettings> | null {
   const fields = fieldsOf(env, target)
   if (!fields) return null
   const text = (name: string, otherwise: string) => String(scalar(fields[name]) ?? otherwise)
@@ -44,16 +48,20 @@ export function readTargetSettings(env: Environment, target: string): TargetSett
 }
 
 function fieldsOf(env: Environment, target: string): Record<string, unknown> | null {
-  let text: string
   try {
-    text = readFileSync(targetsFileOf(env).path, 'utf8')
+    const entries = entriesIn(targetsFileOf(env).path) ?? {}
+    const own = Object.hasOwn(entries, target) ? entries[target] : null
+    return isMap(own) ? own : null
   } catch {
     return null
   }
-  const { value, faults } = parseYaml(text)
-  const targets = faults.length === 0 && isMap(value) && isMap(value.targets) ? value.targets : {}
-  const own = Object.hasOwn(targets, target) ? targets[target] : null
-  return isMap(own) ? own : null
+}
+
+/** Null for a file of another form; throws where it cannot be read. */
+function entriesIn(path: string): Record<string, unknown> | null {
+  const { value, faults } = parseYaml(readFileSync(path, 'utf8'))
+  if (faults.length > 0 || !isMap(value)) return null
+  return isMap(value.targets) ? value.targets : {}
 }
 
 function scalar(given: unknown): unknown {
@@ -69,4 +77,24 @@ export function shownUrl(text: string): string {
   const [, origin = '', rest = ''] = /^([a-z]+:\/\/[^/?#]*)(.*)$/i.exec(text) ?? []
   if (origin === '' || origin.includes('@')) return /^\$\{\w+\}/.exec(text)?.[0] ?? '…'
   return rest === '' || rest === '/' ? origin : `${origin}/…`
+}
+
+interface NamedTargets {
+  path: string
+  /** Null when the file cannot be read here. */
+  names: ReadonlySet<string> | null
+}
+
+/** Reads only the names: that works without the file's variables, which an operator's shell need not have. */
+export function namedTargets(env: Environment): NamedTargets {
+  const { path, optional } = targetsFileOf(env)
+  try {
+    const entries = entriesIn(path)
+    return { path, names: entries && new Set(Object.keys(entries)) }
+  } catch (error) {
+    // On embedded engines the data directory is the platform's own: no file there means no targets.
+    const none =
+      optional && (error as NodeJS.ErrnoException).code === 'ENOENT' && choicesOf(env).eventLog.embedded
+    return { path, names: none ? new Set() : null }
+  }
 }

@@ -3,7 +3,7 @@
 import type { AnyIdentityProvider } from '#engines/identity/port.ts'
 import { describeError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
-import { createRecordTexts, type RecordTexts } from '#operations/topic-stream/texts.ts'
+import { createRecordTexts, type RecordTexts } from '#operations/topic-stream/records.ts'
 import {
   createKeyLimits,
   createLastUse,
@@ -19,9 +19,8 @@ import { openProvider } from '#services/access/provider/provider.ts'
 import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { type Feed, openFeed } from '#services/records/api/events/feed.ts'
 import { openRunsFollowed, type RunsFollowed } from '#services/runs/gateway/gateway.ts'
-import type { MainApiContext } from './context.ts'
 import { type Observed, openObserved } from './observed.ts'
-import { operatedBy } from './operate.ts'
+import { type MainApiContext, operatedBy } from './operate.ts'
 import { openRefusedChanges, type RefusedChanges } from './refused-changes.ts'
 
 export interface MainApi extends Closeable {

@@ -6,11 +6,9 @@ import type { Cached } from '#lib/cached.ts'
 import type { Action, Http } from '#operations/action.ts'
 import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import type { MainApiContext } from './context.ts'
-import { closed } from './envelope.ts'
 import type { MainApi } from './main-api.ts'
-import { operate } from './operate.ts'
-import { numberBetween, wholeNumber } from './schemas.ts'
+import { type MainApiContext, operate } from './operate.ts'
+import { closed, numberBetween, wholeNumber } from './schemas.ts'
 
 /** `cached`: by the names of actions without arguments, what many look at: one answer serves all for a moment. */
 export function mountActions(

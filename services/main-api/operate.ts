@@ -3,10 +3,9 @@
 import type { FastifyRequest } from 'fastify'
 import type { Static, TObject } from 'typebox'
 import type { OperatedPlatform, Operation } from '#operations/operation.ts'
-import type { Engines } from '#runtime/start/service.ts'
+import type { Engines, ServiceContext } from '#runtime/start/service.ts'
 import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import type { MainApiContext } from './context.ts'
 
 /** An operation that waits for a courier, for example, answers by then. */
 const timeoutMs = 60_000
@@ -37,3 +36,9 @@ export function operatedBy(context: MainApiContext): OperatedPlatform {
   const { env, engines } = context
   return { ...context, engines: engines as Engines, home: homeOf(env), choices: choicesOf(env) }
 }
+
+type MainApiEngines = 'eventLog' | 'relational' | 'identity' | 'vectors' | 'embedder'
+export type MainApiContext = ServiceContext<
+  MainApiEngines,
+  { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }
+>

@@ -10,9 +10,8 @@ import type { StartParts } from '#services/runs/gateway/gateway.ts'
 import { registerDispatchCreation, registerDispatches } from '#services/runs/gateway/routes/dispatches.ts'
 import { registerRunCreation } from '#services/runs/gateway/routes/run.ts'
 import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
-import type { MainApiContext } from '../context.ts'
 import type { MainApi } from '../main-api.ts'
-import { operate } from '../operate.ts'
+import { type MainApiContext, operate } from '../operate.ts'
 
 export async function registerAreas(
   scope: FastifyInstance,

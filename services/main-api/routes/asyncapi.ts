@@ -9,7 +9,7 @@ import { schemasDirectory } from '#runtime/publish/codec.ts'
 import { catalog } from '#topics/catalog.ts'
 import { asyncApiOf } from '../asyncapi/document.ts'
 import { asyncApiPage, pageHeaders } from '../asyncapi/page.ts'
-import type { MainApiContext } from '../context.ts'
+import type { MainApiContext } from '../operate.ts'
 
 const hidden = { schema: { hide: true } }
 

@@ -6,9 +6,8 @@ import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
 import { serverMark, shownAs } from '#runtime/http/api/facts.ts'
 import { agentKeyPattern, hashAgentKey } from '#services/access/agent-keys/agent-keys.ts'
-import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
-import { role } from '../schemas.ts'
+import { closed, role } from '../schemas.ts'
 
 /** The handler checks it: whatever is wrong with it has one code. */
 const body = Type.Unsafe<unknown>(

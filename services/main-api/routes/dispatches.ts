@@ -7,10 +7,9 @@ import { listDispatchesOperation } from '#operations/runs.ts'
 import { linkNext, page, readPage } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { dispatchStatuses } from '#services/runs/state/types.ts'
-import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operate } from '../operate.ts'
-import { orNull, time } from '../schemas.ts'
+import { closed, orNull, time } from '../schemas.ts'
 
 const status = Type.Enum([...dispatchStatuses], { type: 'string', title: 'DispatchStatus' })
 const count = Type.Optional(Type.Integer())

@@ -4,13 +4,10 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { closed } from '../envelope.ts'
 import type { LookedGroup } from '../group-looks.ts'
-import { group, groups } from '../group-schemas.ts'
-import { curveMinutesMax, lagCurves } from '../lag-curves.ts'
-import { sampleEveryMs } from '../lag-history.ts'
+import { curveMinutesMax, lagCurves, sampleEveryMs } from '../lag-history.ts'
 import type { MainApi } from '../main-api.ts'
-import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
+import { closed, name, numberBetween, orNull, time, wholeNumber } from '../schemas.ts'
 
 const history = Type.Object(
   {
@@ -109,7 +106,7 @@ export function registerGroups(scope: FastifyInstance, { observed }: MainApi): v
     async (request) => {
       const { groups: known } = await observed.lag.get()
       const { group: asked } = findGroup(known, request.params.group)
-      const minutes = numberUpTo(minutesMax, 'minutes', request.query.minutes ?? '60')
+      const minutes = numberBetween(1, minutesMax, 'minutes', request.query.minutes ?? '60')
       const samples = observed.lagHistory.of(asked, minutes) ?? []
       return { group: asked, every_s: sampleEveryMs / 1_000, samples }
     },
@@ -128,8 +125,8 @@ export function registerGroups(scope: FastifyInstance, { observed }: MainApi): v
     },
     async ({ query }) => {
       const { groups: known } = await observed.lag.get()
-      const minutes = numberUpTo(minutesMax, 'minutes', query.minutes ?? '60')
-      const steps = numberUpTo(stepsMax, 'steps', query.steps ?? '96')
+      const minutes = numberBetween(1, minutesMax, 'minutes', query.minutes ?? '60')
+      const steps = numberBetween(1, stepsMax, 'steps', query.steps ?? '96')
       const names = known.map((one) => one.group)
       return lagCurves(observed.lagHistory, names, { minutes, steps, nowMs: Date.now() })
     },
@@ -149,3 +146,63 @@ function summaryOf({ partitions, stuck, ...group }: LookedGroup) {
   const expired = partitions.reduce((sum, one) => sum + one.expired, 0)
   return { ...group, expired, state } as const
 }
+
+const perSecond = (description: string) =>
+  orNull(Type.Number(), `${description} a second, over the last two minutes; null: not known yet.`)
+const pace = {
+  behind_s: orNull(
+    Type.Number(),
+    'How long the oldest record that waits has waited; null: nothing waits, or it is not known yet.',
+  ),
+  in_per_s: perSecond('Records that come'),
+  out_per_s: perSecond('Records that are read'),
+  clears_in_s: orNull(
+    Type.Number(),
+    'When nothing will wait if it goes on like this, of a group the slowest partition; null: nothing waits, it does not fall, or it is not known yet.',
+  ),
+}
+const groupFields = {
+  group: Type.String({ description: 'The same before and after a rebuild.' }),
+  group_id: Type.String({ description: 'As the log knows it.' }),
+  topic: Type.String(),
+  state: Type.Enum(['reading', 'idle', 'stuck', 'away'], {
+    type: 'string',
+    description:
+      'reading: it has something left; idle: it has not; stuck: a record does not get through; away: it has no members.',
+  }),
+  members: Type.Integer(),
+  lag: Type.Integer({ description: 'Over all partitions: end − max(committed, start).' }),
+  expired: Type.Integer({
+    description: 'Records that were gone from the log before the group read them; not in the lag.',
+  }),
+  ...pace,
+}
+const partitionLag = Type.Object({
+  partition: Type.Integer(),
+  committed: orNull(Type.Integer(), 'The next offset to be read; null: none was ever committed.'),
+  start: Type.Integer(),
+  end: Type.Integer(),
+  lag: Type.Integer(),
+  expired: Type.Integer({
+    description:
+      'Records between committed and start: gone from the log before the group read them. Kafka’s own tool counts them as lag.',
+  }),
+  owner: orNull(Type.String(), 'The client that reads it now; null: none does.'),
+  ...pace,
+})
+const stuckRecord = Type.Object({}, { additionalProperties: true })
+const groups = Type.Object(
+  { groups: Type.Array(Type.Object(groupFields)), as_of: time },
+  { title: 'ReaderGroups' },
+)
+const group = Type.Object(
+  {
+    ...groupFields,
+    partitions: Type.Array(partitionLag),
+    stuck: Type.Array(stuckRecord, {
+      description: 'Records that the writer of an index cannot get through.',
+    }),
+    as_of: time,
+  },
+  { title: 'ReaderGroup' },
+)

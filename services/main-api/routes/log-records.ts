@@ -19,10 +19,9 @@ import { serverMark } from '#runtime/http/api/facts.ts'
 import { acceptsEvents, type EventStream, Json } from '#runtime/http/event-stream.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { fleetEvents, hubRecords } from '#topics/catalog.ts'
-import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operatedBy } from '../operate.ts'
-import { name, numberUpTo, orNull, time, wholeNumber } from '../schemas.ts'
+import { closed, name, numberBetween, orNull, time, wholeNumber } from '../schemas.ts'
 
 const limitMax = 1_000
 const limitDefault = 100
@@ -163,8 +162,8 @@ export function registerLogRecords(scope: FastifyInstance, main: MainApi): void 
         )
       }
       const asked = {
-        limit: numberUpTo(limitMax, 'limit', limit),
-        waitMs: wait === undefined ? 0 : numberUpTo(waitSecondsMax, 'wait', wait) * 1_000,
+        limit: numberBetween(1, limitMax, 'limit', limit),
+        waitMs: wait === undefined ? 0 : numberBetween(1, waitSecondsMax, 'wait', wait) * 1_000,
       }
       const opened = await openRecords(platform, { topic, from, field: '/from', withheld })
       return main.streams.hold(request, reply, async (signal) => {

@@ -7,21 +7,20 @@ import { AppError } from '#lib/errors.ts'
 import { findTopic } from '#operations/find-topic.ts'
 import type { OperatedPlatform } from '#operations/operation.ts'
 import { readPosition } from '#operations/topic-stream/position.ts'
-import { valueLengthMax } from '#operations/topic-stream/shown.ts'
 import {
   type StreamReader,
   type StreamStart,
   shownPerSecond,
   streamTopic,
   type TopicStreamArgs,
+  valueLengthMax,
 } from '#operations/topic-stream/topic-stream.ts'
 import { serverMark } from '#runtime/http/api/facts.ts'
 import type { EventStream } from '#runtime/http/event-stream.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
 import { operatedBy } from '../operate.ts'
-import { name, wholeNumber } from '../schemas.ts'
+import { closed, name, wholeNumber } from '../schemas.ts'
 
 const newestMax = 10_000
 

@@ -12,8 +12,8 @@ import { checkNewPassword, passwordLengthMax, passwordLengthMin } from '#service
 import { changePassword, readPasswordOf } from '#services/access/people/people.ts'
 import type { SignInTry } from '#services/access/people/sign-in.ts'
 import { browserCookieOf } from '../browser.ts'
-import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
+import { closed } from '../schemas.ts'
 
 const body = Type.Object(
   {

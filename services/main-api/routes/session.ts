@@ -23,9 +23,8 @@ import {
   sessionCookie,
   startCookie,
 } from '../browser.ts'
-import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
-import { role } from '../schemas.ts'
+import { closed, role } from '../schemas.ts'
 import { registerSessionOidc } from './session-oidc.ts'
 
 const body = Type.Object(

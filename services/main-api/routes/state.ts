@@ -2,47 +2,8 @@
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
-import { Type } from 'typebox'
+import { brainState } from '#operations/brain-state.ts'
 import type { MainApi } from '../main-api.ts'
-import { orNull, time } from '../schemas.ts'
-
-const counts = (description: string) => Type.Record(Type.String(), Type.Integer(), { description })
-
-const brainState = Type.Object(
-  {
-    agents: Type.Array(
-      Type.Object({
-        uid: Type.String(),
-        slug: Type.String(),
-        name: Type.String(),
-        role: Type.String(),
-        node: orNull(
-          Type.Object({
-            status: Type.String({ description: '`up`, `down`, or `unknown` before its first probe.' }),
-            last_seen: orNull(time, 'null: it has not answered yet.'),
-          }),
-          'The node that runs it; null where none is named.',
-        ),
-      }),
-    ),
-    collections: counts('Points of each collection.'),
-    goals: counts('Goals by their status; a status that none has is absent.'),
-    notes: Type.Integer({ description: 'Notes, archived ones included.' }),
-    runs: counts(
-      'Runs by their status; a status that none has is absent. Without reports to the orchestrator.',
-    ),
-    webhooks: Type.Record(
-      Type.String(),
-      Type.Object({
-        lag: Type.Integer({ description: 'Accepted, not yet delivered or parked.' }),
-        last_status: orNull(Type.Integer(), 'Of the last call; null: no answer, or no call yet.'),
-      }),
-    ),
-    log: Type.Object({ groups: counts('Lag of each reader group.') }),
-    as_of: time,
-  },
-  { title: 'BrainState' },
-)
 
 export function registerState(scope: FastifyInstance, { observed }: MainApi): void {
   const routes = scope.withTypeProvider<TypeBoxTypeProvider>()

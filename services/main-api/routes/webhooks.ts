@@ -4,31 +4,18 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { AppError } from '#lib/errors.ts'
-import { readTargetSettings } from '#operations/webhooks/target-settings.ts'
+import { readTargetSettings, targetSettings } from '#operations/webhooks/target-settings.ts'
 import { listedTarget, targetInPath, targetProblems } from '#operations/webhooks/target-shapes.ts'
-import { closed } from '../envelope.ts'
 import type { MainApi } from '../main-api.ts'
-import { orNull, time } from '../schemas.ts'
+import { closed, orNull, time } from '../schemas.ts'
 
-const settings = Type.Object(
-  {
-    url: Type.String({ description: 'Scheme and host: what follows may hold a token.' }),
-    headers: Type.Array(Type.String(), { description: 'Their names.' }),
-    signed: Type.Boolean(),
-    events: orNull(Type.Array(Type.String()), 'null: all.'),
-    agents: orNull(Type.Array(Type.String()), 'null: all.'),
-    ordering: Type.String(),
-    on_exhausted: Type.String(),
-    retry: Type.Number(),
-    backoff_ms: Type.Number(),
-    hold_hours: Type.Number(),
-  },
-  { description: 'As the targets file has them, without its secrets.' },
-)
 const shownTarget = Type.Object(
   {
     target: listedTarget,
-    settings: orNull(settings, 'null: this instance cannot read them, or the target is not in the file.'),
+    settings: orNull(
+      targetSettings,
+      'null: this instance cannot read them, or the target is not in the file.',
+    ),
     as_of: time,
   },
   { title: 'WebhookTarget' },

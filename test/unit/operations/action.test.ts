@@ -9,10 +9,10 @@ import { mountActions as mountCommands, textOf } from '#cli/mount-actions.ts'
 import { type Action, defineAction, tableOf } from '#operations/action.ts'
 import { actions } from '#operations/actions.ts'
 import { wrapAnswers } from '#runtime/http/send-rows.ts'
-import { envelope } from '#services/main-api/envelope.ts'
 import type { MainApi } from '#services/main-api/main-api.ts'
 import { mountActions as mountRoutes } from '#services/main-api/mount-actions.ts'
 import { rbac } from '#services/main-api/rbac.ts'
+import { envelope } from '#services/main-api/schemas.ts'
 
 const asked: unknown[] = []
 const sortBoats = defineAction({

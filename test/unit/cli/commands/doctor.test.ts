@@ -11,8 +11,8 @@ import { logPath, openForWriting } from '#engines/event-log/embedded/log-file.ts
 import { clusterMajor } from '#engines/relational/pglite-cluster.ts'
 import { openPointsFile, pointsPath } from '#engines/vectors/embedded/points-file.ts'
 import { openDataDirectory } from '#lib/data-directory.ts'
-import type { Check } from '#operations/doctor/check.ts'
 import { diskCheck, isPlatformAt } from '#operations/doctor/environment.ts'
+import type { Check } from '#operations/doctor/ping.ts'
 import { runCommand as run } from '../../../support/command-line.ts'
 import { temporaryFolder } from '../../../support/temporary.ts'
 

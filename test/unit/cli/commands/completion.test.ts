@@ -4,8 +4,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { runCommand } from '../../support/command-line.ts'
-import { temporaryFolder } from '../../support/temporary.ts'
+import { runCommand } from '../../../support/command-line.ts'
+import { temporaryFolder } from '../../../support/temporary.ts'
 
 /** How each shell is asked for what it offers for `line`, with the script in `file`; one word a line. */
 const asked = {

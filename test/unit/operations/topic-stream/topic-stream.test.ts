@@ -1,7 +1,7 @@
 /** The pace of a stream: so many in any second, all while fewer come, a flood evenly, and a true wait. */
 
 import { expect, test } from 'vitest'
-import { createPace } from '#operations/topic-stream/pace.ts'
+import { createPace } from '#operations/topic-stream/topic-stream.ts'
 
 const perSecond = 200
 

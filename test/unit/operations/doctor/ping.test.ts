@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { engineAway } from '#operations/doctor/why-away.ts'
+import { engineAway } from '#operations/doctor/ping.ts'
 
 const eventLog = { engine: 'eventLog', variable: 'KAFKA_BROKERS' } as const
 
