@@ -9,13 +9,10 @@ import { Type } from 'typebox'
 import type { LocalIssuer } from '#engines/identity/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
+import type { Problem } from '#runtime/http/problem.ts'
 import { limitedByAddress } from '#runtime/http/strangers.ts'
 import type { MainApi } from '../main-api.ts'
-import { curl } from './identity-toolkit/curl.ts'
-import { fieldsOf, textIn } from './identity-toolkit/fields.ts'
-import { addGoogleErrors } from './identity-toolkit/google-errors.ts'
-import { registerAccountLookup } from './identity-toolkit/lookup.ts'
-import { registerPasswordSignIn } from './identity-toolkit/password.ts'
+import { curl, fieldsOf, registerAccountLookup, registerPasswordSignIn, textIn } from './identity-accounts.ts'
 
 const hosts = ['/identitytoolkit.googleapis.com', '/securetoken.googleapis.com']
 
@@ -185,4 +182,30 @@ function acceptForms(scope: FastifyInstance): void {
     { parseAs: 'string', bodyLimit: formBytesMax },
     (_request, text, done) => done(null, Object.fromEntries(new URLSearchParams(String(text)))),
   )
+}
+
+function addGoogleErrors(scope: FastifyInstance): void {
+  scope.addHook('onSend', (_request, reply, payload, done) => {
+    if (reply.statusCode < 400 || typeof payload !== 'string') return done(null, payload)
+    const problem = JSON.parse(payload) as Problem
+    done(null, JSON.stringify({ ...problem, error: errorOf(problem) }))
+  })
+}
+
+function errorOf({ status, code, detail }: Problem) {
+  const message = messageOf(code, detail)
+  return { code: status, message, errors: [{ message, reason: 'invalid', domain: 'global' }] }
+}
+
+/** Google's words, where it has some for the code. */
+const googles: Readonly<Record<string, string>> = {
+  not_found: 'OPERATION_NOT_ALLOWED',
+  method_not_allowed: 'OPERATION_NOT_ALLOWED',
+}
+
+/** Those of the provider itself are Google's already. */
+function messageOf(code: string, detail: string): string {
+  if (code === 'identity_refused') return detail
+  if (code === 'rate_limited') return 'TOO_MANY_ATTEMPTS_TRY_LATER'
+  return `${googles[code] ?? code.toUpperCase()} : ${detail}`
 }
