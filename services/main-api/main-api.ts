@@ -15,13 +15,13 @@ import { type Limiter, openLimiter } from '#services/access/limits/limiter.ts'
 import { createReadTurns, type ReadTurns } from '#services/access/limits/read-turns.ts'
 import type { OneTimePassword } from '#services/access/people/first-admin.ts'
 import { openPeople, type People } from '#services/access/people/open-people.ts'
+import { openRefusals, type Refusals } from '#services/access/people/refused-sign-ins.ts'
 import { openProvider } from '#services/access/provider/provider.ts'
 import { openTokens, type Tokens } from '#services/access/tokens/tokens.ts'
 import { type Feed, openFeed } from '#services/records/api/events/feed.ts'
 import { openRunsFollowed, type RunsFollowed } from '#services/runs/gateway/gateway.ts'
 import { type Observed, openObserved } from './observed.ts'
 import { type MainApiContext, operatedBy } from './operate.ts'
-import { openRefusedChanges, type RefusedChanges } from './refused-changes.ts'
 
 export interface MainApi extends Closeable {
   context: MainApiContext
@@ -35,7 +35,7 @@ export interface MainApi extends Closeable {
   runs: RunsFollowed
   readTurns: ReadTurns
   recordTexts: RecordTexts
-  refusedChanges: RefusedChanges
+  refusedChanges: Refusals
   keyLimits: KeyLimits
   lastUse: LastUse
   people: People
@@ -52,6 +52,11 @@ export async function openMainApi(
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'service.close-failed'),
   )
+  const refusals = {
+    what: 'audit of refused changes',
+    others: 'other routes',
+    lost: 'admin-audit.not-written',
+  }
   try {
     const identity = scope.add('identity provider', await openProvider(context, port))
     const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
@@ -72,7 +77,7 @@ export async function openMainApi(
       feed,
       runs,
       observed: scope.add('observed', openObserved(operatedBy(context))),
-      refusedChanges: scope.add('refused changes', openRefusedChanges({ relational, log })),
+      refusedChanges: scope.add('refused changes', openRefusals({ relational, log, ...refusals })),
       keyLimits: createKeyLimits(),
       lastUse,
       people,

@@ -6,6 +6,7 @@ import type { Action } from '#operations/action.ts'
 import { actions } from '#operations/actions.ts'
 import { type Access, accessLevels } from '#services/access/agents/agents.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
+import type { Refusals } from '#services/access/people/refused-sign-ins.ts'
 
 /** The least role of a route; `open` needs no token. */
 export type Least = Access | 'open'
@@ -122,6 +123,19 @@ function nameOf({ method, url }: RouteOptions): string {
 export function enforceRoles(scope: FastifyInstance): void {
   scope.addHook('onRequest', (request, _reply, done) => {
     done(refusalOf(request))
+  })
+}
+
+/** Behind the check of roles: notes what it refuses, reading aside. */
+export function noteRefused(scope: FastifyInstance, refusals: Refusals): void {
+  scope.addHook('onResponse', (request, _reply, done) => {
+    const { caller, problemCode: reason, method, id: requestId } = request
+    if (caller && reason === 'forbidden' && method !== 'GET' && method !== 'HEAD') {
+      const actor = { kind: caller.kind, id: caller.uid }
+      const target = `${method} ${request.routeOptions.url ?? ''}`
+      refusals.note(`${actor.id} ${target}`, { actor, action: 'request.refuse', target, reason, requestId })
+    }
+    done()
   })
 }
 

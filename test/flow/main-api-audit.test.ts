@@ -145,7 +145,7 @@ describe('a change over HTTP', () => {
       return actions.length > 0 && actions
     })
     expect(own).toMatchObject([
-      { target: 'DELETE /api/v1/agents/:agent_id', outcome: 'refused', reason: 'forbidden', count: 1 },
+      { target: 'DELETE /api/v1/agents/:agent_id', outcome: 'refused', reason: 'forbidden' },
     ])
   })
 

@@ -1,4 +1,7 @@
-/** The audit of sign-ins that were refused: one line a minute for an account, or for an address, with a count. */
+/**
+ * The audit of what is refused: one line a minute with a count for an account, or for an address, that signs in, and for
+ * whoever asks for what the role does not allow.
+ */
 
 import type { Logger } from 'pino'
 import type { Relational } from '#engines/relational/port.ts'
@@ -6,7 +9,7 @@ import { describeError } from '#lib/errors.ts'
 import { clientNetwork } from '#lib/hosts.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
-import { writeAdminAction } from '../admin-audit/admin-audit.ts'
+import { type AdminAction, writeAdminAction } from '../admin-audit/admin-audit.ts'
 
 interface RefusedSignIn {
   /** Uid of the account; null where there is none of this name. Whatever was typed as a name is not kept. */
@@ -17,13 +20,18 @@ interface RefusedSignIn {
   requestId: string
 }
 
-export interface RefusedSignIns extends Closeable {
-  note(refused: RefusedSignIn): void
+type Refused = Omit<AdminAction, 'outcome' | 'count'>
+
+/** `note`: what is counted together has one `key`. */
+export interface Refusals<A extends unknown[] = [key: string, refused: Refused]> extends Closeable {
+  note(...given: A): void
   /** Writes due lines. */
   flush(): Promise<void>
 }
+export type RefusedSignIns = Refusals<[RefusedSignIn]>
 
-interface Counted extends RefusedSignIn {
+interface Counted {
+  refused: Refused
   count: number
   /** The last line of it was written then. */
   writtenAtMs: number
@@ -31,25 +39,35 @@ interface Counted extends RefusedSignIn {
 
 const perMs = 60_000
 const lookEveryMs = 1_000
-/** Beyond this many accounts and addresses a minute further ones are counted together. */
+/** Beyond this many keys a minute further ones are counted together. */
 const keysMax = 1_000
 const linesOfOneWrite = 50
-const others = 'other addresses'
 
-export function openRefusedSignIns(
-  { relational, log }: { relational: Relational; log: Logger },
+interface RefusalsParts {
+  relational: Relational
+  log: Logger
+  what: string
+  /** The target of those that are counted together beyond the bound. */
+  others: string
+  /** Log name of lines that could not be written before the close. */
+  lost: string
+}
+
+export function openRefusals(
+  { relational, log, what, others, lost }: RefusalsParts,
   now: () => number = () => performance.now(),
-): RefusedSignIns {
+): Refusals {
   const counted = new Map<string, Counted>()
 
-  function note(refused: RefusedSignIn): void {
-    const key = refused.uid ?? clientNetwork(refused.address)
+  function note(key: string, refused: Refused): void {
     const full = !counted.has(key) && counted.size >= keysMax
     const at = full ? others : key
     const before = counted.get(at)
-    const count = (before?.count ?? 0) + 1
-    const address = full ? others : clientNetwork(refused.address)
-    counted.set(at, { ...refused, address, count, writtenAtMs: before?.writtenAtMs ?? -perMs })
+    counted.set(at, {
+      refused: full ? { ...refused, target: others } : refused,
+      count: (before?.count ?? 0) + 1,
+      writtenAtMs: before?.writtenAtMs ?? -perMs,
+    })
   }
 
   /** `all`: also those whose minute is not over. */
@@ -63,7 +81,8 @@ export function openRefusedSignIns(
     }
     if (due.length === 0) return
     await relational.transaction(async (tx) => {
-      for (const [, one] of due) await writeAdminAction(tx, lineOf(one))
+      for (const [, { refused, count }] of due)
+        await writeAdminAction(tx, { ...refused, outcome: 'refused', count })
     })
     for (const [key, { count }] of due) {
       // Refusals meanwhile belong to the next line.
@@ -81,9 +100,8 @@ export function openRefusedSignIns(
     return writing
   }
 
-  const repeating = startRepeating(
-    { what: 'audit of refused sign-ins', everyMs: lookEveryMs, firstAfterMs: lookEveryMs, log },
-    () => inTurn(false),
+  const repeating = startRepeating({ what, everyMs: lookEveryMs, firstAfterMs: lookEveryMs, log }, () =>
+    inTurn(false),
   )
   return {
     note,
@@ -94,33 +112,39 @@ export function openRefusedSignIns(
       await repeating.close()
       try {
         await last
-        joinBeyond(counted, linesOfOneWrite)
+        joinBeyond(counted, linesOfOneWrite, others)
         await inTurn(true)
       } catch (error) {
-        log.warn({ reason: describeError(error) }, 'people.refusals-not-written')
+        log.warn({ reason: describeError(error) }, lost)
       }
     },
   }
 }
 
 /** There is no time for more lines when the process stops: the rest becomes one. */
-function joinBeyond(counted: Map<string, Counted>, linesMax: number): void {
+function joinBeyond(counted: Map<string, Counted>, linesMax: number, others: string): void {
   const open = [...counted].filter(([, { count }]) => count > 0)
   if (open.length <= linesMax) return
   const rest = open.slice(linesMax - 1)
   for (const [key] of rest) counted.delete(key)
   const count = rest.reduce((sum, [, one]) => sum + one.count, counted.get(others)?.count ?? 0)
-  counted.set(others, { ...rest[0]![1], uid: null, address: others, count })
+  const { refused, writtenAtMs } = rest[0]![1]
+  const unnamed = { ...refused, actor: { ...refused.actor, id: 'unknown' }, target: others }
+  counted.set(others, { refused: unnamed, count, writtenAtMs })
 }
 
-function lineOf({ uid, address, reason, requestId, count }: Counted) {
+export function openRefusedSignIns(
+  parts: { relational: Relational; log: Logger },
+  now?: () => number,
+): RefusedSignIns {
+  const [what, others] = ['audit of refused sign-ins', 'other addresses']
+  const refusals = openRefusals({ ...parts, what, others, lost: 'people.refusals-not-written' }, now)
   return {
-    actor: { kind: 'person' as const, id: uid ?? 'unknown' },
-    action: 'person.sign_in',
-    target: address,
-    reason,
-    requestId,
-    outcome: 'refused' as const,
-    count,
+    ...refusals,
+    note({ uid, address, reason, requestId }) {
+      const actor = { kind: 'person', id: uid ?? 'unknown' } as const
+      const target = clientNetwork(address)
+      refusals.note(uid ?? target, { actor, action: 'person.sign_in', target, reason, requestId })
+    },
   }
 }
