@@ -3,7 +3,7 @@
 import type { EngineChoice } from '#engines/open.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { tlsFault } from '#lib/tls-faults.ts'
+import { tlsFault } from '#lib/tls.ts'
 import type { EngineName, Engines } from '#runtime/start/service.ts'
 
 const pingTimeoutMs = 5_000

@@ -12,8 +12,8 @@ import {
   type FollowRecords,
   followRecords,
   type Misplaced,
+  recordBytes,
 } from '#runtime/follow/follow-topic.ts'
-import { recordBytes } from '#runtime/follow/read-records.ts'
 import { type ShownRecord, showRecord } from '#runtime/follow/show-record.ts'
 import type { Codec } from '#runtime/publish/messages.ts'
 import type { Topic } from '#topics/topic.ts'

@@ -1,8 +1,8 @@
 /** Shapes that several routes of the main API share, and the form of its answers. */
 
 import { type TSchema, Type } from 'typebox'
+import type { AnswerForm } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import type { AnswerForm } from '#runtime/http/wrapped-answers.ts'
 
 export { orNull, role, textField as name, time } from '#operations/shapes.ts'
 
