@@ -7,8 +7,8 @@ import type { Logger } from 'pino'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { createListener } from './listening.ts'
 import type { CopyColumn, CopyValue, Relational, SqlValue } from './port.ts'
-import { createListener } from './postgres-listener.ts'
 import { isOutlived, relationalUnavailable, translateFault } from './sql-faults.ts'
 import {
   copyChunks,

@@ -1,12 +1,46 @@
-/** Listens to NOTIFY on one connection for all channels, which is opened again whenever it breaks. */
+/**
+ * The listeners of NOTIFY, by channel: the database listens to a channel as long as somebody does; a server by one connection
+ * for all channels, which is opened again whenever it breaks.
+ */
 
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import { createChannels } from './channels.ts'
 import { relationalUnavailable } from './sql-faults.ts'
 import { quoteIdentifier } from './statements.ts'
+
+export function createChannels(database: {
+  /** Rejects where the database cannot listen: then nobody does. */
+  listen(channel: string): Promise<unknown>
+  unlisten(channel: string): Promise<unknown>
+}) {
+  const channels = new Map<string, Set<(payload: string) => void>>()
+  return {
+    names: () => [...channels.keys()],
+    deliver(channel: string, payload: string): void {
+      for (const listener of channels.get(channel) ?? []) listener(payload)
+    },
+    async listen(channel: string, listener: (payload: string) => void): Promise<() => Promise<void>> {
+      const listeners = channels.get(channel) ?? new Set()
+      channels.set(channel, listeners.add(listener))
+      const leave = () => {
+        listeners.delete(listener)
+        return listeners.size === 0 && channels.delete(channel)
+      }
+      try {
+        await database.listen(channel)
+      } catch (error) {
+        leave()
+        throw error
+      }
+      return async () => {
+        if (leave()) await database.unlisten(channel)
+      }
+    },
+    clear: () => channels.clear(),
+  }
+}
 
 const reconnectBackoff = { baseMs: 200, maxMs: 5_000 }
 
