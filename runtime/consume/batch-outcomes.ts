@@ -17,16 +17,6 @@ export interface BatchGroup<R> {
   waitMs: number
 }
 
-interface BatchDecision<R> {
-  settled: R[]
-  parked: { record: R; reason: string }[]
-  /** Groups to be tried again, in this order. */
-  again: BatchGroup<R>[]
-  /** Attempts that failed. */
-  failed: number
-  unavailable: { engine: string; reason: string } | null
-}
-
 /**
  * `outcomes` holds one outcome for each record, in order. A record that comes after one of its key that is tried again
  * is tried again as well, so that the later one is applied last.
@@ -35,8 +25,16 @@ export function decideBatch<R extends BatchRecord>(
   records: R[],
   outcomes: BatchOutcome[],
   limits: { retriesMax: number; backoff: BackoffOptions },
-): BatchDecision<R> {
-  const decision: BatchDecision<R> = { settled: [], parked: [], again: [], failed: 0, unavailable: null }
+) {
+  const decision = {
+    settled: [] as R[],
+    parked: [] as { record: R; reason: string }[],
+    /** Groups to be tried again, in this order. */
+    again: [] as BatchGroup<R>[],
+    /** Attempts that failed. */
+    failed: 0,
+    unavailable: null as { engine: string; reason: string } | null,
+  }
   const refused = outcomes.filter((outcome) => outcome.kind === 'split').length
   const again: R[] = []
   const keysAgain = new Set<string>()

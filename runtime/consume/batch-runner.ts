@@ -9,7 +9,8 @@ import type { Message } from '../publish/messages.ts'
 import { type BatchGroup, type BatchRecord, decideBatch } from './batch-outcomes.ts'
 import { undecodable } from './dead-letters.ts'
 import { type Attempts, bitmapBytesMax, type Progress, setBit } from './metadata.ts'
-import type { Decode, PartitionRunner, RunnerHost } from './partition-host.ts'
+import type { Partition } from './partition.ts'
+import type { Decode, PartitionRunner } from './partition-host.ts'
 import { crashedReason } from './position.ts'
 import { addShare, copyOut, heldBytes, isHardlyNeeded, type Shares } from './record-buffer.ts'
 import type { BatchOptions } from './types.ts'
@@ -44,7 +45,7 @@ class Item<S extends SchemaName> implements BatchRecord {
 }
 
 export class BatchRunner<S extends SchemaName> implements PartitionRunner {
-  readonly #host: RunnerHost
+  readonly #host: Partition
   readonly #options: BatchOptions<S>
   readonly #decode: Decode<S>
   /** The batch at work, in the order of offsets. */
@@ -56,7 +57,7 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
   #work: Promise<void> | null = null
   #inFlight = 0
 
-  constructor(host: RunnerHost, options: BatchOptions<S>, decode: Decode<S>) {
+  constructor(host: Partition, options: BatchOptions<S>, decode: Decode<S>) {
     this.#host = host
     this.#options = options
     this.#decode = decode

@@ -12,7 +12,8 @@ import { BatchRunner } from './batch-runner.ts'
 import { LaneRunner } from './lane-runner.ts'
 import { bufferPart } from './limits.ts'
 import { Member } from './member.ts'
-import type { Decode, RunnerHost } from './partition-host.ts'
+import type { Partition } from './partition.ts'
+import type { Decode } from './partition-host.ts'
 import type {
   BatchOptions,
   ConsumerDependencies,
@@ -53,7 +54,7 @@ export async function startLaneConsumer<S extends SchemaName>(
 }
 
 /** While the registry is away a record waits by itself: the others may be of schemas that are known. */
-function decodeFor<S extends SchemaName>(host: RunnerHost, codec: Codec, topic: Topic<S>): Decode<S> {
+function decodeFor<S extends SchemaName>(host: Partition, codec: Codec, topic: Topic<S>): Decode<S> {
   const parts = { codec, log: host.group.log }
   return (record) => readMessage(parts, topic, record, host.ending)
 }

@@ -4,15 +4,8 @@
  */
 
 import { randomInt } from 'node:crypto'
-import {
-  bookkeepingBytesMax,
-  heldBytesMax,
-  partitionBytesMax,
-  partitionBytesMin,
-  ringIdsMax,
-  ringIdsMin,
-  windowBytes,
-} from './limits.ts'
+import { budgets } from '#lib/budgets.ts'
+import { ringIdsMax, ringIdsMin, windowBytes } from './limits.ts'
 
 /**
  * 16 bytes for each id, grown by doubling: 1,024 ids take 16 KB, 65,536 take 1 MB. Where the memory has no room, it forgets
@@ -160,7 +153,7 @@ export class Bookkeeping {
   readonly #parts = new Set<EventIdRing>()
   #newest: EventIdRing | undefined
 
-  constructor(bytesMax = bookkeepingBytesMax) {
+  constructor(bytesMax: number = budgets.consumers.rememberedBytes) {
     this.#bytesMax = bytesMax
   }
 
@@ -218,6 +211,7 @@ export function bookkeepingOf(eventLog: object): Bookkeeping {
 
 /** Bytes of records that each partition may hold in memory: its part of what windows and remembered event ids leave. */
 export function shareOf(partitions: number, rememberedBytes: number): number {
-  const left = heldBytesMax - rememberedBytes - partitions * windowBytes
+  const { groupBytes, partitionBytesMax, partitionBytesMin } = budgets.consumers
+  const left = groupBytes - rememberedBytes - partitions * windowBytes
   return Math.max(partitionBytesMin, Math.min(partitionBytesMax, left / Math.max(1, partitions)))
 }

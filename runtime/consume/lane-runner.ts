@@ -15,14 +15,15 @@ import { type CallEnd, PendingCount } from './handler-calls.ts'
 import { Lane, LaneAdmission, RetryingLanes } from './lanes.ts'
 import { bufferPart, longCallMs, oneLaneAheadMax } from './limits.ts'
 import { type Progress, setBit } from './metadata.ts'
-import type { Decode, PartitionRunner, RunnerHost } from './partition-host.ts'
+import type { Partition } from './partition.ts'
+import type { Decode, PartitionRunner } from './partition-host.ts'
 import { crashedReason } from './position.ts'
 import { copyOut, heldBytes, Queue } from './record-buffer.ts'
 import type { LaneOptions } from './types.ts'
 import { Window } from './window.ts'
 
 export class LaneRunner<S extends SchemaName> implements PartitionRunner {
-  readonly #host: RunnerHost
+  readonly #host: Partition
   readonly #options: LaneOptions<S>
   readonly #decode: Decode<S>
   readonly #window: Window
@@ -42,7 +43,7 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   /** While there is one lane: it has fallen to half of what may wait in it, and is not full again. */
   #takesMore = true
 
-  constructor(host: RunnerHost, options: LaneOptions<S>, decode: Decode<S>) {
+  constructor(host: Partition, options: LaneOptions<S>, decode: Decode<S>) {
     this.#host = host
     this.#options = options
     this.#decode = decode
@@ -133,8 +134,10 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
   }
 
   copyOut(): void {
-    // Records that are handled soon are not worth a copy.
-    if (this.#host.group.breaker.allowsCalls && !this.#isHeldUp()) return
+    const { breaker, calls } = this.#host.group
+    // Where heads wait, or a call takes long, all records in memory may be behind them. Others are not worth a copy.
+    const heldUp = this.#retrying.waiting || calls.longerThan(longCallMs)
+    if (breaker.allowsCalls && !heldUp) return
     for (const lane of this.#lanes.values()) lane.replace(copyOut)
   }
 
@@ -158,11 +161,6 @@ export class LaneRunner<S extends SchemaName> implements PartitionRunner {
     if (open >= oneLaneAheadMax) this.#takesMore = false
     else if (open <= oneLaneAheadMax / 2) this.#takesMore = true
     return this.#takesMore
-  }
-
-  /** Heads wait, or a call takes long: all records in memory may be behind them. */
-  #isHeldUp(): boolean {
-    return this.#retrying.waiting || this.#host.group.calls.longerThan(longCallMs)
   }
 
   #join(key: string, record: StoredRecord): void {

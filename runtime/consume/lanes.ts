@@ -9,7 +9,8 @@ import type { SchemaName } from '#topics/topic.ts'
 import type { Message } from '../publish/messages.ts'
 import { retryingLanesMax, retryWaitMsMax, settledBeforeRecordsMax } from './limits.ts'
 import type { Attempts } from './metadata.ts'
-import type { Decode, RunnerHost } from './partition-host.ts'
+import type { Partition } from './partition.ts'
+import type { Decode } from './partition-host.ts'
 import { Queue } from './record-buffer.ts'
 import type { LaneOptions } from './types.ts'
 import type { Window } from './window.ts'
@@ -134,7 +135,7 @@ export class RetryingLanes {
 }
 
 interface LaneAdmissionParts<S extends SchemaName> {
-  host: Pick<RunnerHost, 'position' | 'buffer' | 'resumeState' | 'committer' | 'ending'>
+  host: Pick<Partition, 'position' | 'buffer' | 'resumeState' | 'committer' | 'ending'>
   options: LaneOptions<S>
   decode: Decode<S>
   window: Window

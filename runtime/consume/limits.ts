@@ -1,6 +1,4 @@
-/** Every limit of the consumer runtime, so that they can be read and weighed together. */
-
-import { budgets } from '#lib/budgets.ts'
+/** The limits of the consumer runtime, so that they can be read and weighed together; those of memory are budgets. */
 
 /** Nothing is dispatched further than this many offsets beyond the committed watermark. */
 export const windowOffsets = 16_384
@@ -18,13 +16,6 @@ export const metadataBytesMax = 4_096
 export const ringIdsMax = 65_536
 /** So many always are. */
 export const ringIdsMin = 1_024
-/** Bytes of remembered event ids in one process, all groups and partitions together. */
-export const bookkeepingBytesMax = budgets.consumers.rememberedBytes
-/** Bytes that one group of one process keeps in memory, all partitions together: records, windows and event ids. */
-export const heldBytesMax = budgets.consumers.groupBytes
-/** A partition's share of them is never more and never less than these. */
-export const partitionBytesMax = budgets.consumers.partitionBytesMax
-export const partitionBytesMin = budgets.consumers.partitionBytesMin
 /**
  * Part of a partition's share for records that are fetched and not yet taken; the rest is for what is at work. In lanes that
  * rest bounds how much may wait behind a head before other lanes have to wait as well: so it is most of the share there.

@@ -10,7 +10,7 @@ import { retryUntilDone, startRepeating } from '../repeat.ts'
 import { bookkeepingOf, shareOf } from './event-ids.ts'
 import { EngineBreaker, HandlerCalls } from './handler-calls.ts'
 import { registerGroup } from './metrics.ts'
-import { Partition } from './partition.ts'
+import { Partition, type PartitionOptions } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart, hasDied, nameOwner } from './position.ts'
 import type { Shares } from './record-buffer.ts'
@@ -27,6 +27,7 @@ export class Member implements LaneConsumer {
   readonly #log: Logger
   readonly #topicName: string
   readonly #group: GroupContext
+  readonly #createRunner: PartitionOptions['createRunner']
   readonly #unregister: () => void
   /** Resolves once the log has let this member into the group. */
   readonly #joined = Promise.withResolvers<GroupConsumer>()
@@ -50,11 +51,12 @@ export class Member implements LaneConsumer {
   constructor(
     dependencies: ConsumerDependencies,
     options: ConsumerOptions<SchemaName>,
-    mode: Pick<GroupContext, 'createRunner' | 'bufferPart'>,
+    { bufferPart, createRunner }: Pick<GroupContext, 'bufferPart'> & Pick<PartitionOptions, 'createRunner'>,
   ) {
     const { eventLog, publisher, metrics, log } = dependencies
     this.#dependencies = dependencies
     this.#options = options
+    this.#createRunner = createRunner
     this.#topicName = publisher.locationOf(options.topic).physicalName
     this.#log = log.child({ group: options.group, topic: this.#topicName })
     const registered = registerGroup(metrics, {
@@ -65,7 +67,7 @@ export class Member implements LaneConsumer {
     this.#unregister = registered.unregister
     const bookkeeping = bookkeepingOf(eventLog)
     this.#group = {
-      ...mode,
+      bufferPart,
       options,
       publisher,
       log: this.#log,
@@ -210,7 +212,15 @@ export class Member implements LaneConsumer {
     }
     const { end } = gained
     const ownCalls = this.#leaving.get(id)
-    const partition = new Partition({ group: this.#group, consumer, id, start, end, ownCalls })
+    const partition = new Partition({
+      group: this.#group,
+      createRunner: this.#createRunner,
+      consumer,
+      id,
+      start,
+      end,
+      ownCalls,
+    })
     this.#partitions.set(id, partition)
     // What the worker knows to be done is committed without waiting for a record: lag is read from commits.
     if (start.position > (gained.committed?.offset ?? start.position)) partition.open()

@@ -1,5 +1,6 @@
 /** One partition that this member owns: from gained, over reading, calling and committing, to lost, stopped or drained. */
 
+import { once } from 'node:events'
 import type { Logger } from 'pino'
 import type { GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
@@ -9,12 +10,13 @@ import { Committer } from './committer.ts'
 import { type Parked, park } from './dead-letters.ts'
 import { bufferedRecordsMax, refreshAfterMs, staleAfterMs } from './limits.ts'
 import { encodeMetadata, ResumeState } from './metadata.ts'
-import type { GroupContext, PartitionRunner, RunnerHost } from './partition-host.ts'
+import type { GroupContext, PartitionRunner } from './partition-host.ts'
 import { CrashGuard, nobody, Reading, type Start, staleReason } from './position.ts'
 import { RecordBuffer, type Shares } from './record-buffer.ts'
 
-interface PartitionOptions {
+export interface PartitionOptions {
   group: GroupContext
+  createRunner(partition: Partition): PartitionRunner
   consumer: GroupConsumer
   id: number
   start: Extract<Start, { kind: 'start' }>
@@ -24,7 +26,7 @@ interface PartitionOptions {
   ownCalls: Promise<void> | undefined
 }
 
-export class Partition implements RunnerHost {
+export class Partition {
   readonly id: number
   readonly group: GroupContext
   readonly position: number
@@ -38,8 +40,11 @@ export class Partition implements RunnerHost {
   readonly #gone = new AbortController()
   readonly #lost = new AbortController()
   readonly #ending = new AbortController()
+  /** Aborts when the partition is lost, stopped or closed: outcomes are discarded from then on. */
   readonly gone = this.#gone.signal
+  /** Aborts when calls of the partition must end: it is lost, or its drain takes too long. */
   readonly lost = this.#lost.signal
+  /** Aborts when no new call may start any more: at a drain, or when the partition is gone. */
   readonly ending = this.#ending.signal
   readonly #ownCalls: Promise<void> | undefined
   /** The owner before, where it matters whether it died in its work. */
@@ -48,19 +53,20 @@ export class Partition implements RunnerHost {
   #opened: 'no' | 'soon' | 'yes' = 'no'
   #wakeQueued = false
   #released = false
-  #stopped: string | null = null
-  #committed: number
+  /** Why nothing is done here any more. */
+  stopped: string | null = null
+  committed: number
   #progressedAtMs: number
   readonly #reading: Reading
   #callWaiters: (() => void)[] = []
 
-  constructor({ group, consumer, id, start, end, ownCalls }: PartitionOptions) {
+  constructor({ group, createRunner, consumer, id, start, end, ownCalls }: PartitionOptions) {
     this.group = group
     this.id = id
     this.#consumer = consumer
     this.#log = group.log.child({ partition: id })
     this.position = start.position
-    this.#committed = start.position
+    this.committed = start.position
     this.#reading = new Reading(start)
     this.#progressedAtMs = start.saved.progressedAtMs
     this.#ownCalls = ownCalls
@@ -83,16 +89,8 @@ export class Partition implements RunnerHost {
     const suspicious = group.blamesRecords && !released && owner !== nobody && start.position < end
     this.#suspect = suspicious ? owner : null
     this.committer = this.#createCommitter()
-    this.runner = group.createRunner(this)
+    this.runner = createRunner(this)
     if (group.breaker.paused) this.buffer.setStopped(true)
-  }
-
-  get stopped(): string | null {
-    return this.#stopped
-  }
-
-  get committed(): number {
-    return this.#committed
   }
 
   /** When the oldest record in memory was appended that is not settled, in milliseconds; null when there is none. */
@@ -131,17 +129,20 @@ export class Partition implements RunnerHost {
     this.runner.pump()
   }
 
+  /** True when no call of an earlier term runs here and the former owner's fate is known; the first question finds out. */
   open(): boolean {
     if (this.#opened === 'no') void this.#open()
     return this.#opened === 'yes'
   }
 
+  /** True when a call may start now. */
   mayCall(): boolean {
     if (this.ending.aborted) return false
     const { exclusive, breaker } = this.group
     return this.open() && !exclusive.held && this.#consumer.alive() && breaker.allowsCalls
   }
 
+  /** Resolves with true when `mayCall` said yes, with false when no call will start any more. */
   async whenMayCall(): Promise<boolean> {
     while (!this.ending.aborted) {
       if (this.mayCall()) return true
@@ -150,16 +151,22 @@ export class Partition implements RunnerHost {
     return false
   }
 
+  /** Writes dead letters; true when they are durable, false when the partition is gone. */
   async park(parked: Parked[]): Promise<boolean> {
     const { options, publisher } = this.group
     const { group, topic, keptOf } = options
     return await park(parked, { group, topic, publisher, log: this.#log, keptOf }, this.gone)
   }
 
+  /** Repeats until it succeeds; false when the partition is gone before. */
   retryUntilDone(what: string, attempt: () => Promise<unknown>): Promise<boolean> {
     return retryUntilDone(what, attempt, this.gone, this.#log)
   }
 
+  /**
+   * Runs the work on one suspicious record while nothing else of the member runs: if the process ends, that record ended it.
+   * Announced by a commit and cleared by another. Null when the partition came to its end before it began.
+   */
   async runIsolated<T>(offset: number, work: () => Promise<T>): Promise<T | null> {
     const { group, guard, committer } = this
     // A decoding that had to wait lets others in between.
@@ -218,7 +225,7 @@ export class Partition implements RunnerHost {
 
   /** Nothing is done here until an operator has mended it and the group starts again. */
   stop(why: string): void {
-    this.#stopped = why
+    this.stopped = why
     this.lose()
     this.#consumer.pause(this.id)
     this.#log.error({ why }, 'consumer.partition-stopped')
@@ -244,7 +251,7 @@ export class Partition implements RunnerHost {
 
   async #open(): Promise<void> {
     this.#opened = 'soon'
-    await Promise.race([this.#ownCalls, aborted(this.ending)])
+    await Promise.race([this.#ownCalls, once(this.ending, 'abort')])
     if (this.#suspect !== null && (await this.group.hasDied(this.#suspect))) this.guard.formerDied()
     if (this.ending.aborted || !(await this.committer.flush())) return
     this.#opened = 'yes'
@@ -267,7 +274,7 @@ export class Partition implements RunnerHost {
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),
       onCommitted: (offset) => {
-        this.#committed = offset
+        this.committed = offset
         this.runner.pump()
       },
       onLost: () => this.lose(),
@@ -276,7 +283,7 @@ export class Partition implements RunnerHost {
 
   #snapshot(): { offset: number; metadata: string } {
     const progress = this.runner.progress()
-    if (progress.offset > this.#committed) this.#progressedAtMs = Date.now()
+    if (progress.offset > this.committed) this.#progressedAtMs = Date.now()
     const metadata = encodeMetadata(progress, {
       progressedAtMs: this.#progressedAtMs,
       released: this.#released,
@@ -285,11 +292,4 @@ export class Partition implements RunnerHost {
     })
     return { offset: progress.offset, metadata }
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

@@ -3,7 +3,8 @@
 import { expect, test, vi } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { BatchRunner } from '#runtime/consume/batch-runner.ts'
-import type { Decode, RunnerHost } from '#runtime/consume/partition-host.ts'
+import type { Partition } from '#runtime/consume/partition.ts'
+import type { Decode } from '#runtime/consume/partition-host.ts'
 import type { Shares } from '#runtime/consume/record-buffer.ts'
 import { RecordBuffer } from '#runtime/consume/record-buffer.ts'
 import type { BatchOptions } from '#runtime/consume/types.ts'
@@ -27,7 +28,7 @@ async function atWork(records: number, block: ArrayBuffer) {
     open: () => true,
     whenMayCall: async () => true,
     group: { calls: { run: () => new Promise(() => {}) } },
-  } as unknown as RunnerHost
+  } as unknown as Partition
   const decode = vi.fn((record: StoredRecord) => ({ message: { key: '', value: record.value } }))
   const options = { batchRecordsMax: 100, batchBytesMax: 1_000_000 } as BatchOptions<never>
   const runner = new BatchRunner(host, options, decode as unknown as Decode<never>)

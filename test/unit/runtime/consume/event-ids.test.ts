@@ -2,14 +2,9 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { budgets } from '#lib/budgets.ts'
 import { Bookkeeping, bookkeepingOf, EventIdRing, shareOf } from '#runtime/consume/event-ids.ts'
-import {
-  bookkeepingBytesMax,
-  heldBytesMax,
-  ringIdsMax,
-  ringIdsMin,
-  windowBytes,
-} from '#runtime/consume/limits.ts'
+import { ringIdsMax, ringIdsMin, windowBytes } from '#runtime/consume/limits.ts'
 import { Window } from '#runtime/consume/window.ts'
 
 const mebibyte = 2 ** 20
@@ -26,7 +21,7 @@ test('1,000 partitions of a courier remember 64 MiB together, each its newest id
   const each = 6_000
   for (const [partition, ring] of rings.entries()) {
     fill(ring, partition, 0, each)
-    expect(memory.bytes).toBeLessThanOrEqual(bookkeepingBytesMax)
+    expect(memory.bytes).toBeLessThanOrEqual(budgets.consumers.rememberedBytes)
   }
   expect(memory.bytes).toBe(rings.reduce((sum, ring) => sum + ring.bytes, 0))
   for (const [partition, ring] of rings.entries()) {
@@ -78,7 +73,7 @@ test('a ring that had no room remembers its newest ids in order, and grows once 
 
 test('windows and remembered ids count in the memory of the group', () => {
   expect(shareOf(64, 0) - shareOf(64, 64 * mebibyte)).toBe(mebibyte)
-  expect(shareOf(32, 0)).toBe(heldBytesMax / 32 - windowBytes)
+  expect(shareOf(32, 0)).toBe(budgets.consumers.groupBytes / 32 - windowBytes)
   expect(windowBytes * 1_000).toBeLessThan(10 * mebibyte)
 })
 
