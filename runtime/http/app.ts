@@ -5,8 +5,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { Span } from '@opentelemetry/api'
-import buildSerializer from 'fast-json-stringify'
-import fastify, { type FastifyInstance, type FastifySerializerCompiler } from 'fastify'
+import fastify, { type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { budgets } from '#lib/budgets.ts'
@@ -21,19 +20,10 @@ import { registerLoopbackGuard } from './loopback.ts'
 import { createPage, type Page, sendPage } from './page.ts'
 import type { ReferencePages } from './reference.ts'
 import { registerAccessLog, registerRequestHeaders, requestIdOf } from './request-headers.ts'
-import { registerLargeAnswers } from './send-rows.ts'
+import { createRowText, registerLargeAnswers } from './send-rows.ts'
 import { registerServerSpans } from './server-spans.ts'
 import { addressLimit, createStrangers } from './strangers.ts'
 import { createValidator } from './validation.ts'
-
-/** A start does not wait for the schemas of every route. */
-const createSerializer: FastifySerializerCompiler<object> = ({ schema }) => {
-  let serialize: ((answer: unknown) => string) | undefined
-  return (answer: unknown) => {
-    serialize ??= buildSerializer(schema)
-    return serialize(answer)
-  }
-}
 
 /** Rates of one address: far more than Prometheus asks for. */
 const scrapeRates = [{ count: 100, windowMs: 1_000 }]
@@ -123,7 +113,8 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.decorateRequest('agentId', null)
   app.decorateRequest('problemCode', null)
   app.setValidatorCompiler(createValidator)
-  app.setSerializerCompiler(createSerializer)
+  // A start does not wait for the schemas of every route.
+  app.setSerializerCompiler<object>(({ schema }) => createRowText(schema))
   registerDrain(app)
   registerRequestHeaders(app)
   if (options.tracing?.isOn) registerServerSpans(app, options.name, options.tracing)

@@ -36,24 +36,10 @@ export interface EventStreamOptions {
   retryMs?: number
 }
 
-export interface EventStream {
-  /** The body of the answer: return it from the handler. */
-  body: Readable
-  /** Aborts when the reader is gone, or the stream was ended. */
-  readonly closed: AbortSignal
-  /** False while the reader is behind by a full buffer. Events sent then are kept all the same: wait, or leave them out. */
-  hasRoom(): boolean
-  /** Resolves when there is room again, or the stream is closed. */
-  room(): Promise<void>
-  send(event: StreamEvent): void
-  /** Tells the reader how far it has come, with the next heartbeat. */
-  mark(id: string): void
-  /** After a last event, if any. */
-  end(last?: StreamEvent): void
-}
+export type EventStream = ReturnType<typeof openEventStream>
 
 /** Begins an answer of events. It is flushed at once, so that the reader knows that the stream is open. */
-export function openEventStream(reply: FastifyReply, options: EventStreamOptions = {}): EventStream {
+export function openEventStream(reply: FastifyReply, options: EventStreamOptions = {}) {
   const { heartbeat = 'heartbeat', retryMs } = options
   const closed = new AbortController()
   let roomy = Promise.withResolvers<void>()
@@ -67,6 +53,7 @@ export function openEventStream(reply: FastifyReply, options: EventStreamOptions
       roomy = Promise.withResolvers()
     },
   })
+  /** False while the reader is behind by a full buffer. Events sent then are kept all the same: wait, or leave them out. */
   const hasRoom = () => body.readableLength < bufferBytesMax
   const write = (text: string) => {
     if (!closed.signal.aborted) body.push(text)
@@ -103,19 +90,24 @@ export function openEventStream(reply: FastifyReply, options: EventStreamOptions
   }
 
   return {
+    /** The body of the answer: return it from the handler. */
     body,
+    /** Aborts when the reader is gone, or the stream was ended. */
     closed: closed.signal,
     hasRoom,
-    async room() {
+    /** Resolves when there is room again, or the stream is closed. */
+    async room(): Promise<void> {
       while (!hasRoom() && !closed.signal.aborted) {
         await Promise.race([roomy.promise, sleep(lookMs, closed.signal)])
       }
     },
     send,
-    mark(id) {
+    /** Tells the reader how far it has come, with the next heartbeat. */
+    mark(id: string): void {
       marked = id
     },
-    end(last) {
+    /** After a last event, if any. */
+    end(last?: StreamEvent): void {
       if (closed.signal.aborted) return
       if (last) send(last)
       body.push(null)

@@ -94,9 +94,9 @@ export async function listenOnLoopback(
     const second = await openSecond(app, port)
     try {
       await app.listen({ host: ipv4Loopback, port: second ? portOf(second) : port })
-      return { port: portOf(app.server), close: () => closeServer(second) }
+      return { port: portOf(app.server), close: async () => closeServer(second) }
     } catch (error) {
-      await closeServer(second)
+      closeServer(second)
       if (port !== 0 || tries === portTriesMax || codeOf(error) !== 'EADDRINUSE') throw error
     }
   }
@@ -114,10 +114,9 @@ function openSecond(app: FastifyInstance, port: number): Promise<Server | null> 
   })
 }
 
-function closeServer(server: Server | null): Promise<void> {
-  // Its last connections end with the app, which waits for what they asked.
+/** Its last connections end with the app, which waits for what they asked. */
+function closeServer(server: Server | null): void {
   server?.close()
-  return Promise.resolve()
 }
 
 function portOf(server: Pick<Server, 'address'>): number {

@@ -1,19 +1,10 @@
 /** Problem documents (RFC 9457): their schema, and the one that a fault is answered with. */
 
-import { type TSchema, Type } from 'typebox'
-import { AppError, errorCodes, type FieldError } from '#lib/errors.ts'
+import { type Static, Type } from 'typebox'
+import { AppError, errorCodes } from '#lib/errors.ts'
 import { type Later, meansLater } from '#lib/system-faults.ts'
 
-export interface Problem {
-  type: string
-  title: string
-  status: number
-  detail: string
-  code: string
-  request_id: string
-  retryAfter?: number
-  errors?: FieldError[]
-}
+export type Problem = Static<ReturnType<typeof problemSchema>>
 
 export const problemContentType = 'application/problem+json'
 
@@ -26,7 +17,7 @@ const fieldError = Type.Object(
 )
 
 /** Schema of a problem document with one of these codes. */
-export function problemSchema(codes: readonly string[]): TSchema {
+export function problemSchema(codes: readonly string[]) {
   return Type.Object(
     {
       type: Type.String({ description: 'A URN that names the kind of problem.' }),

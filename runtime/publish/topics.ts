@@ -1,6 +1,5 @@
 /** Creates the topics of the catalogue with the initial positions of their readers, or checks those that exist. */
 
-import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
@@ -197,12 +196,9 @@ function mismatch(topic: Topic, difference: string): AppError {
 
 /** Differences that only shift times and sizes are logged, and left as the operators set them. */
 function warnOfSmallDifferences(log: Logger, topic: Topic, wanted: TopicSpec, actual: TopicSpec): void {
-  const keys: (keyof TopicSpec)[] = ['recordBytesMax']
-  keys.push(
-    ...(topic.cleanup === 'compact' ? (['tombstoneRetentionMs'] as const) : (['retentionMs'] as const)),
-  )
-  for (const key of keys) {
-    if (isDeepStrictEqual(wanted[key], actual[key])) continue
+  const kept = topic.cleanup === 'compact' ? 'tombstoneRetentionMs' : 'retentionMs'
+  for (const key of ['recordBytesMax', kept] as const) {
+    if (wanted[key] === actual[key]) continue
     log.warn(
       { topic: topic.name, setting: key, is: actual[key], catalogue: wanted[key] },
       'topics.setting-differs',

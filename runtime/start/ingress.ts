@@ -10,7 +10,7 @@ import { Type } from 'typebox'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Closeable, Scope, Stop } from '#lib/resource.ts'
+import type { Scope, Stop } from '#lib/resource.ts'
 import { createHttpApp, createHttpProcess, type HttpAppOptions } from '../http/app.ts'
 import {
   ipv4Loopback,
@@ -206,14 +206,12 @@ export interface WantedPort {
   port: number
 }
 
-export interface HeldPorts extends Closeable {
-  /** Frees the port for the server that is about to listen. */
-  release(port: number): Promise<void>
-}
+export type HeldPorts = Awaited<ReturnType<typeof holdPorts>>
 
 /** Throws AppError `invalid_configuration` that names every port which is not free. */
-export async function holdPorts(wanted: readonly WantedPort[]): Promise<HeldPorts> {
+export async function holdPorts(wanted: readonly WantedPort[]) {
   const held = new Map<number, Server[]>()
+  /** Frees the port for the server that is about to listen. */
   const release = async (port: number) => {
     const servers = held.get(port) ?? []
     held.delete(port)

@@ -154,16 +154,10 @@ function watchFile<T extends FileValues>(
   }
 }
 
-/** Which file a setting names. */
-export interface NamedFile {
-  /** Absolute. */
-  path: string
-  /** True: it may be absent. */
-  optional: boolean
-}
+export type NamedFile = ReturnType<typeof namedFile>
 
-/** The file that was named; without one `fileName` in the data directory, which alone may be absent. */
-export function namedFile(named: string | undefined, fileName: string, env: Environment): NamedFile {
+/** The file that was named, absolute; without one `fileName` in the data directory, which alone may be absent. */
+export function namedFile(named: string | undefined, fileName: string, env: Environment) {
   return named === undefined
     ? { path: join(homeOf(env), fileName), optional: true }
     : { path: resolve(named), optional: false }

@@ -253,16 +253,9 @@ function parseAddress(broker: string): Address {
 }
 
 function securityOf({ ssl, sasl }: KafkaOptions) {
+  const mechanism = sasl?.mechanism.toUpperCase() as 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512'
   return {
     ...(ssl ? { tls: ssl, tlsServerName: true } : {}),
-    ...(sasl
-      ? {
-          sasl: {
-            mechanism: sasl.mechanism.toUpperCase() as 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512',
-            username: sasl.username,
-            password: sasl.password,
-          },
-        }
-      : {}),
+    ...(sasl ? { sasl: { ...sasl, mechanism } } : {}),
   }
 }

@@ -104,7 +104,8 @@ export function createSender(
         else request[n]!.reject(new SendFault(answer.fault, refusals.has(answer.fault)))
       }
     } catch (cause) {
-      for (const { reject } of request) reject(new SendFault(null, cause instanceof NotSent, cause))
+      const fault = cause instanceof SendFault ? cause : new SendFault(null, false, cause)
+      for (const { reject } of request) reject(fault)
     }
   }
   return {
@@ -155,9 +156,6 @@ export interface ProduceBatch {
 
 /** The offset of the first record, or the protocol's name of the fault. */
 export type ProduceAnswer = { offset: number } | { fault: string }
-
-/** No byte of the request has left. */
-export class NotSent extends Error {}
 
 export class IdentityRefused extends Error {
   /** The protocol's name of the fault. */
@@ -212,14 +210,14 @@ export function createProduceClient(cluster: Cluster) {
     return message as MessageRecord
   }
   return {
-    /** One request; an answer for each batch, in their order. Throws NotSent, or anything when there was no answer. */
+    /** One request; an answer for each batch, in their order. Throws SendFault, or anything when there was no answer. */
     async produce(
       node: number,
       { id, epoch }: ProducerIdentity,
       batches: ProduceBatch[],
     ): Promise<ProduceAnswer[]> {
       const connection = await connections.to(node).catch((cause: unknown): Connection => {
-        throw new NotSent(`no connection to broker ${node}`, { cause })
+        throw new SendFault(null, true, cause)
       })
       const sequences = new NumericMap()
       const messages: MessageRecord[] = []

@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest'
 import type { KnownPartition } from '#engines/event-log/kafka/cluster.ts'
 import {
   createSender,
-  NotSent,
   type ProduceAnswer,
   type ProduceBatch,
   type ProducerIdentity,
   type Send,
+  SendFault,
 } from '#engines/event-log/kafka/sender.ts'
 
 interface Request {
@@ -85,7 +85,7 @@ describe('a request', () => {
   test('without an answer leaves every batch in doubt, but not when nothing was sent', async () => {
     for (const [fault, refused] of [
       [new Error('timed out'), false],
-      [new NotSent('no connection'), true],
+      [new SendFault(null, true), true],
     ] as const) {
       const { sender } = setUp(() => {
         throw fault
