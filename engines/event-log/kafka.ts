@@ -83,7 +83,11 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     ...groups,
     append: appendOf(producer),
     async fencedWriter(name) {
-      const writer = createProducer(sender, facts, await takeIdentities(produceClient.identify, name))
+      const writer = createProducer(
+        sender,
+        facts,
+        await takeIdentities(produceClient.identify, name, calls.ask),
+      )
       return remember({ append: appendOf(writer), close: writer.close })
     },
     consume: async ({ listener, ...given }) =>

@@ -19,7 +19,7 @@ export async function openFolderRegistry(options: { directory: string }): Promis
   return {
     driver: 'folder',
     async register(subject, schema) {
-      const id = ids.get(subject)?.get(canonicalSchema(schema))
+      const id = ids.get(`${subject} ${canonicalSchema(schema)}`)
       if (id === undefined) {
         throw new AppError(
           'incompatible_schema',
@@ -50,18 +50,16 @@ function readPublished(directory: string): PublishedSchemas {
   }
 }
 
-/** Subject → schema text → id, and id → schema text. */
+/** Ids by subject and schema text, and schema texts by id. */
 function indexPublished(published: PublishedSchemas) {
-  const ids = new Map<string, Map<string, number>>()
+  const ids = new Map<string, number>()
   const schemas = new Map<number, string>()
   for (const [subject, versions] of Object.entries(published)) {
-    const known = new Map<string, number>()
     for (const { id, schema } of versions) {
       const text = JSON.stringify(schema)
-      known.set(text, id)
+      ids.set(`${subject} ${text}`, id)
       schemas.set(id, text)
     }
-    ids.set(subject, known)
   }
   return { ids, schemas }
 }

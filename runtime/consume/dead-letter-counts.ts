@@ -36,15 +36,35 @@ export function followDeadLetters(parts: DeadLetterCountsParts, topics: readonly
   let following: Promise<unknown> | undefined
   let closed = false
   async function follow(topic: Topic): Promise<void> {
-    const tail = await followOne(parts, topic, waiting)
-    if (closed) await tail?.close()
-    else if (tail) tails.push(tail)
+    const keys = new Set<string>()
+    try {
+      const tail = await followRecords(parts, deadLettersOf(topic), {
+        from: 'beginning',
+        onRecord({ key, value }) {
+          if (key === null) return
+          if (value === null) keys.delete(key.toString())
+          else if (keys.size < countedMax) keys.add(key.toString())
+        },
+      })
+      waiting.set(topic.name, keys)
+      if (closed) await tail.close()
+      else tails.push(tail)
+    } catch (error) {
+      parts.log.warn({ topic: topic.name, reason: describeError(error) }, 'dead-letters.not-counted')
+    }
   }
-  exposeCounts(parts.metrics, waiting, async () => {
-    if (closed) return
-    following ??= Promise.all(topics.map(follow))
-    // A log that is away must not hold up all other figures.
-    await Promise.race([following, sleep(firstCountMs)])
+  parts.metrics.removeSingleMetric(metric)
+  new Gauge({
+    name: metric,
+    help: 'Dead letters that wait to be replayed or discarded, by the topic of their records',
+    labelNames: ['topic'],
+    registers: [parts.metrics],
+    async collect() {
+      if (!closed) following ??= Promise.all(topics.map(follow))
+      // A log that is away must not hold up all other figures.
+      await Promise.race([following, sleep(firstCountMs)])
+      for (const [topic, keys] of waiting) this.set({ topic }, keys.size)
+    },
   })
   return {
     // One that is still being opened, because the log is away, is not waited for.
@@ -53,45 +73,4 @@ export function followDeadLetters(parts: DeadLetterCountsParts, topics: readonly
       await Promise.all(tails.map((tail) => tail.close()))
     },
   }
-}
-
-async function followOne(
-  parts: DeadLetterCountsParts,
-  topic: Topic,
-  waiting: Map<string, Set<string>>,
-): Promise<Closeable | undefined> {
-  const keys = new Set<string>()
-  try {
-    const tail = await followRecords(parts, deadLettersOf(topic), {
-      from: 'beginning',
-      onRecord({ key, value }) {
-        if (key === null) return
-        if (value === null) keys.delete(key.toString())
-        else if (keys.size < countedMax) keys.add(key.toString())
-      },
-    })
-    waiting.set(topic.name, keys)
-    return tail
-  } catch (error) {
-    parts.log.warn({ topic: topic.name, reason: describeError(error) }, 'dead-letters.not-counted')
-    return undefined
-  }
-}
-
-function exposeCounts(
-  registry: Registry,
-  waiting: ReadonlyMap<string, ReadonlySet<string>>,
-  follow: () => Promise<void>,
-): void {
-  registry.removeSingleMetric(metric)
-  new Gauge({
-    name: metric,
-    help: 'Dead letters that wait to be replayed or discarded, by the topic of their records',
-    labelNames: ['topic'],
-    registers: [registry],
-    async collect() {
-      await follow()
-      for (const [topic, keys] of waiting) this.set({ topic }, keys.size)
-    },
-  })
 }

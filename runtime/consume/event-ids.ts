@@ -148,7 +148,7 @@ function bytesOf(ids: number): number {
 /** Who needs room takes it from those that were used longest ago. */
 export class Bookkeeping {
   readonly #bytesMax: number
-  #bytes = 0
+  bytes = 0
   /** The one that was used longest ago is first. */
   readonly #parts = new Set<EventIdRing>()
   #newest: EventIdRing | undefined
@@ -157,19 +157,15 @@ export class Bookkeeping {
     this.#bytesMax = bytesMax
   }
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   /** The least that a part remembers is never refused. */
   add(part: EventIdRing): void {
     this.#makeRoom(part, part.bytes)
     this.#parts.add(part)
-    this.#bytes += part.bytes
+    this.bytes += part.bytes
   }
 
   remove(part: EventIdRing): void {
-    if (this.#parts.delete(part)) this.#bytes -= part.bytes
+    if (this.#parts.delete(part)) this.bytes -= part.bytes
     if (this.#newest === part) this.#newest = undefined
   }
 
@@ -182,21 +178,21 @@ export class Bookkeeping {
   /** True when the part may take so many bytes more: they count from then on. */
   grow(part: EventIdRing, bytes: number): boolean {
     if (!this.#makeRoom(part, bytes)) return false
-    this.#bytes += bytes
+    this.bytes += bytes
     return true
   }
 
   #makeRoom(asking: EventIdRing, bytes: number): boolean {
     for (const part of this.#parts) {
-      if (this.#bytes + bytes <= this.#bytesMax) return true
+      if (this.bytes + bytes <= this.#bytesMax) return true
       if (part === asking) continue
       let before = part.bytes
-      while (this.#bytes + bytes > this.#bytesMax && part.shrink()) {
-        this.#bytes -= before - part.bytes
+      while (this.bytes + bytes > this.#bytesMax && part.shrink()) {
+        this.bytes -= before - part.bytes
         before = part.bytes
       }
     }
-    return this.#bytes + bytes <= this.#bytesMax
+    return this.bytes + bytes <= this.#bytesMax
   }
 }
 

@@ -63,24 +63,20 @@ class HandlerCall implements CallContext {
 
 /** Counts pending work and resolves when there is none. */
 export class PendingCount {
-  #count = 0
+  size = 0
   #waiters: (() => void)[] = []
 
-  get size(): number {
-    return this.#count
-  }
-
   begin(): void {
-    this.#count++
+    this.size++
   }
 
   end(): void {
-    if (--this.#count === 0) for (const resolve of this.#waiters.splice(0)) resolve()
+    if (--this.size === 0) for (const resolve of this.#waiters.splice(0)) resolve()
   }
 
   /** Resolves when nothing is under way. */
   idle(): Promise<void> {
-    if (this.#count === 0) return Promise.resolve()
+    if (this.size === 0) return Promise.resolve()
     return new Promise((resolve) => this.#waiters.push(resolve))
   }
 }
@@ -193,9 +189,9 @@ export class EngineBreaker {
   readonly #onReady: () => void
   readonly #closing = new AbortController()
   /** The engine that is away: calls wait. */
-  #away: string | null = null
+  waitingFor: string | null = null
+  paused = false
   #failures = 0
-  #paused = false
 
   /** Without a probe the calls themselves find out, after each wait. `onReady` is called whenever calls may start again. */
   constructor(options: ConsumerOptions<SchemaName>, log: Logger, onReady: () => void) {
@@ -204,34 +200,26 @@ export class EngineBreaker {
     this.#onReady = onReady
   }
 
-  get waitingFor(): string | null {
-    return this.#away
-  }
-
-  get paused(): boolean {
-    return this.#paused
-  }
-
   get allowsCalls(): boolean {
-    return !this.#paused && this.#away === null
+    return !this.paused && this.waitingFor === null
   }
 
   /** A call found the engine away. */
   trip(engine: string, reason: string): void {
-    if (this.#away !== null) return
-    this.#away = engine
+    if (this.waitingFor !== null) return
+    this.waitingFor = engine
     this.#warn(engine, reason)
     void this.#wait(engine)
   }
 
   /** A call ended, and not because the engine is away. */
   callWorked(): void {
-    if (this.#away === null) this.#failures = 0
+    if (this.waitingFor === null) this.#failures = 0
   }
 
   /** Calls may not start while the group is paused. */
   setPaused(paused: boolean): void {
-    this.#paused = paused
+    this.paused = paused
     if (!paused) this.#onReady()
   }
 
@@ -243,13 +231,13 @@ export class EngineBreaker {
   async #wait(engine: string): Promise<void> {
     const { backoff, callTimeoutMs } = this.#options
     const bounded = { ...backoff, maxMs: Math.min(backoff.maxMs, probeWaitMsMax) }
-    while (this.#away !== null) {
+    while (this.waitingFor !== null) {
       await sleep(backoffMs(this.#failures++, bounded), this.#closing.signal)
       if (this.#closing.signal.aborted) return
       try {
         const probing = this.#options.probe?.(engine)
         if (probing) await withTimeout(probing, callTimeoutMs, () => new Error('no answer in time'))
-        this.#away = null
+        this.waitingFor = null
       } catch (error) {
         this.#warn(engine, describeError(error))
       }

@@ -149,7 +149,8 @@ export class CrashGuard {
   readonly #announced: number | null
   #kills: number
   #isolatedUntil: number
-  #crashedIsolated: number | null = null
+  /** The record that ended a process while it ran isolated: it is not run again. */
+  crashedIsolated: number | null = null
   #isolated: number | null = null
   /** Records of the suspicious stretch whose calls have ended here, whatever their outcome. */
   readonly #survivors = new Set<number>()
@@ -161,15 +162,10 @@ export class CrashGuard {
     this.#isolatedUntil = saved.isolatedUntil
   }
 
-  /** The record that ended a process while it ran isolated: it is not run again. */
-  get crashedIsolated(): number | null {
-    return this.#crashedIsolated
-  }
-
   /** The process of the owner before has ended while it had work; to be called before the first record runs. */
   formerDied(): void {
     this.#kills++
-    this.#crashedIsolated = this.#announced
+    this.crashedIsolated = this.#announced
     if (this.#kills >= killsMax) this.#isolatedUntil = this.#position + windowOffsets
   }
 

@@ -137,7 +137,7 @@ export class RecordBuffer {
   readonly #chunks = new Queue<Chunk>()
   /** Index in the first chunk. */
   #at = 0
-  #count = 0
+  count = 0
   #bytes = 0
   #full = false
   #paused = false
@@ -148,16 +148,12 @@ export class RecordBuffer {
     this.#options = options
   }
 
-  get count(): number {
-    return this.#count
-  }
-
   push(records: StoredRecord[]): void {
     if (records.length === 0) return
     let bytes = 0
     for (const record of records) bytes += heldBytes(record)
     this.#bytes += bytes
-    this.#count += records.length
+    this.count += records.length
     this.#chunks.push({ records, bytes, seen: false })
     const { restMs = 0 } = this.#options
     if (restMs > 0) this.#rest ??= setTimeout(() => this.#endRest(), restMs).unref()
@@ -172,7 +168,7 @@ export class RecordBuffer {
     const chunk = this.#chunks.peek()
     if (!chunk) return undefined
     const record = chunk.records[this.#at++]!
-    this.#count--
+    this.count--
     // The chunk holds all of its records as long as one of them is here.
     if (this.#at === chunk.records.length) {
       this.#chunks.shift()
@@ -209,9 +205,9 @@ export class RecordBuffer {
   updateFetching(): void {
     const max = this.#options.bytesMax()
     const { recordsMax } = this.#options
-    if (this.#bytes >= max || this.#count >= recordsMax) this.#full = true
+    if (this.#bytes >= max || this.count >= recordsMax) this.#full = true
     // Seldom rather than soon: a client may throw away what it fetches for a partition while that one is paused.
-    else if (this.#bytes <= max / 4 && this.#count <= recordsMax / 4) this.#full = false
+    else if (this.#bytes <= max / 4 && this.count <= recordsMax / 4) this.#full = false
     const pause = this.#stopped || this.#full || this.#rest !== undefined
     if (pause === this.#paused) return
     this.#paused = pause
@@ -229,7 +225,7 @@ export class RecordBuffer {
     this.#rest = undefined
     this.#chunks.clear()
     this.#at = 0
-    this.#count = 0
+    this.count = 0
     this.#bytes = 0
   }
 }

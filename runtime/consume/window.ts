@@ -17,8 +17,8 @@ export class Window {
   #first = 0
   #count = 0
   #next: number
-  /** Admitted and not settled. */
-  #open = 0
+  /** Records admitted and not settled. */
+  open = 0
   /** Settled beyond the watermark. */
   #ahead = 0
 
@@ -38,12 +38,7 @@ export class Window {
 
   /** Records below `end` that are not settled, as if none were missing from the log. */
   waiting(end: number): number {
-    return Math.max(0, end - this.#next) + this.#open
-  }
-
-  /** Records admitted and not settled. */
-  get open(): number {
-    return this.#open
+    return Math.max(0, end - this.#next) + this.open
   }
 
   fits(offset: number): boolean {
@@ -55,12 +50,12 @@ export class Window {
     if (this.#count === 0) this.#first = offset
     set(this.#admitted, offset)
     this.#count++
-    this.#open++
+    this.open++
     this.#next = offset + 1
   }
 
   settle(offset: number): void {
-    this.#open--
+    this.open--
     this.#ahead++
     set(this.#settled, offset)
     while (this.#count > 0 && has(this.#settled, this.#first)) {

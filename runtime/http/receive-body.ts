@@ -86,20 +86,8 @@ const blockBytes = { least: 16 * 1024, most: 1024 * 1024 }
 /** Copied before others get their turn of the event loop. */
 const joinedAtOnceBytes = 4 * 1024 * 1024
 
-interface GrownBytes {
-  /**
-   * Copies the piece and gives its memory back. A block is as large as what was there before it, 1 MiB at most: what is held
-   * is in proportion to what has come, however small its pieces. Throws AppError `overloaded` when there is no memory.
-   */
-  add(piece: Buffer): void
-  /** Everything, in memory of its own that may be moved away. Throws as `add`. */
-  join(): Promise<Buffer>
-  /** Gives all memory back. */
-  drop(): void
-}
-
 /** `lengthMax` is how many bytes may come at most: no block is larger than the missing rest. */
-function createGrownBytes(lengthMax: number): GrownBytes {
+function createGrownBytes(lengthMax: number) {
   let blocks: Buffer[] = []
   let length = 0
   /** Free bytes at the end of the last block. */
@@ -111,7 +99,11 @@ function createGrownBytes(lengthMax: number): GrownBytes {
     blocks.push(allocate(free))
   }
   return {
-    add(piece) {
+    /**
+     * Copies the piece and gives its memory back. A block is as large as what was there before it, 1 MiB at most: what is
+     * held is in proportion to what has come, however small its pieces. Throws AppError `overloaded` when there is no memory.
+     */
+    add(piece: Buffer): void {
       for (let at = 0; at < piece.length; ) {
         if (free === 0) grow(piece.length - at)
         const block = blocks.at(-1)!
@@ -122,7 +114,8 @@ function createGrownBytes(lengthMax: number): GrownBytes {
       }
       detach(piece)
     },
-    async join() {
+    /** Everything, in memory of its own that may be moved away. Throws as `add`. */
+    async join(): Promise<Buffer> {
       if (blocks.length === 1 && free === 0) return blocks[0]!
       const whole = allocate(length)
       let at = 0
@@ -140,7 +133,8 @@ function createGrownBytes(lengthMax: number): GrownBytes {
       blocks = []
       return whole
     },
-    drop() {
+    /** Gives all memory back. */
+    drop(): void {
       for (const block of blocks) detach(block)
       blocks = []
       free = 0

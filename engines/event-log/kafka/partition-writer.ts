@@ -5,11 +5,9 @@
  * readers skip it.
  */
 
-import { backoffMs, sleep } from '#lib/backoff.ts'
-import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { logUnavailable } from '../faults.ts'
 import type { NewRecord } from '../port.ts'
+import type { RepeatedCalls } from './calls.ts'
 import {
   IdentityRefused,
   type ProduceClient,
@@ -118,8 +116,6 @@ const hour = 3_600_000
 const idleMsMax = 12 * hour
 /** Brokers forget the holder of a transactional id that was not heard of for 7 days, and its epoch in a partition after one. */
 const renewEveryMs = 12 * hour
-const takeTimeoutMs = deadlines.engine.logAdminMs
-const takePause = { baseMs: 50, maxMs: 500 }
 /** Another one has the transactional id, or it is forgotten. */
 const fencedTypes = new Set(['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING'])
 
@@ -160,9 +156,13 @@ export function createOwnIdentities(identify: Identify): Identities {
 }
 
 /** The id of a name, which one holder has at a time. Its epoch is the broker's to raise. */
-export async function takeIdentities(identify: Identify, name: string): Promise<Identities> {
+export async function takeIdentities(
+  identify: Identify,
+  name: string,
+  ask: RepeatedCalls['ask'],
+): Promise<Identities> {
   const transactionalId = `flotilla-${name}`
-  let held = await persist(() => identify(transactionalId))
+  let held = await ask(() => identify(transactionalId))
   let renewedAt = performance.now()
   let asked: Promise<ProducerIdentity> | undefined
   let gone: AppError | undefined
@@ -188,18 +188,5 @@ export async function takeIdentities(identify: Identify, name: string): Promise<
   return {
     current: async () => (gone || performance.now() - renewedAt > renewEveryMs ? renewOnce() : held),
     after: async (past) => (!gone && (held.id !== past.id || held.epoch > past.epoch) ? held : renewOnce()),
-  }
-}
-
-/** Tries again while no broker answers, up to a limit. */
-async function persist<T>(work: () => Promise<T>): Promise<T> {
-  const end = performance.now() + takeTimeoutMs
-  for (let tries = 0; ; tries++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (performance.now() > end) throw logUnavailable(error)
-      await sleep(backoffMs(tries, takePause))
-    }
   }
 }

@@ -30,9 +30,12 @@ export function complete(document: Document, routes: ReadonlyMap<string, RouteFa
     const { credential } = config
     operation.security = credential ? [{ [credential.name]: [] }] : []
     if (credential) components.securitySchemes[credential.name] = schemeOf(credential)
-    addProblems(document, operation, config)
-    for (const one of problemsOf(config, takenBy(operation)).values()) for (const code of one) codes.add(code)
-    addHeaders(document, operation, config)
+    const { requestBody, parameters = [] } = operation
+    const takes = { body: requestBody !== undefined, fields: parameters.length > 0 }
+    const problems = problemsOf(config, takes)
+    addProblems(document, operation, problems)
+    for (const one of problems.values()) for (const code of one) codes.add(code)
+    addHeaders(document, operation, problems, headersOf(config))
     const media = operation.requestBody?.content['application/json']
     if (media) media.example ??= sampleOf(media.schema)
     const source = config.sample ?? curlOf(path, method, operation, credential)
@@ -51,12 +54,11 @@ function schemeOf({ description, bearerFormat }: Credential) {
   return { type: 'http', scheme: 'bearer', bearerFormat, description }
 }
 
-function takenBy({ requestBody, parameters = [] }: Operation) {
-  return { body: requestBody !== undefined, fields: parameters.length > 0 }
-}
+/** Status → codes. */
+type Problems = ReturnType<typeof problemsOf>
 
-function addProblems({ components }: Document, operation: Operation, config: FastifyContextConfig): void {
-  for (const [status, codes] of problemsOf(config, takenBy(operation))) {
+function addProblems({ components }: Document, operation: Operation, problems: Problems): void {
+  for (const [status, codes] of problems) {
     const examples: Record<string, unknown> = {}
     for (const code of codes) {
       const name = status === errorCodes[code].status ? code : `${code}_${status}`
@@ -89,13 +91,17 @@ function exampleOf(code: ErrorCode, status: number) {
   return problemOf(fault, exampleRequestId)
 }
 
-function addHeaders({ components }: Document, operation: Operation, config: FastifyContextConfig): void {
-  const problems = problemsOf(config, takenBy(operation))
+function addHeaders(
+  { components }: Document,
+  operation: Operation,
+  problems: Problems,
+  own: Readonly<Record<string, string>>,
+): void {
   for (const [status, answer] of Object.entries(operation.responses)) {
     const waits = problems.get(Number(status))?.some((code) => errorCodes[code].waits)
     const headers: Record<string, string> = {
       ...commonHeaders,
-      ...(status === '401' ? authenticate : headersOf(config)),
+      ...(status === '401' ? authenticate : own),
       ...(waits ? retryAfter : {}),
     }
     answer.headers = {}

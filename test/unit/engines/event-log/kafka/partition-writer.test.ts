@@ -11,6 +11,7 @@ import {
 } from '#engines/event-log/kafka/partition-writer.ts'
 import {
   IdentityRefused,
+  type ProduceClient,
   type ProducerIdentity,
   type Send,
   type Sender,
@@ -200,12 +201,13 @@ describe('identities of our own', () => {
   test('a name renews its epoch twice a day, and is fenced for good when another one has it', async () => {
     let epoch = -1
     const asked: (number | undefined)[] = []
-    const ids = await takeIdentities(async (name, former) => {
+    const identify = async (name: string | undefined, former: ProducerIdentity | undefined) => {
       expect(name).toBe('flotilla-writer')
       asked.push(former?.epoch)
       if (former && former.epoch !== epoch) throw new IdentityRefused('PRODUCER_FENCED')
       return { id: 9n, epoch: ++epoch }
-    }, 'writer')
+    }
+    const ids = await takeIdentities(identify as ProduceClient['identify'], 'writer', (work) => work())
     const first = await ids.current()
     expect(first).toEqual({ id: 9n, epoch: 0 })
     vi.advanceTimersByTime(13 * 3_600_000)
