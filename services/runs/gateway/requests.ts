@@ -7,9 +7,8 @@ import { AppError } from '#lib/errors.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import type { NodeSet, RunNode } from '../nodes/nodes.ts'
+import type { NodeSet, RunNode, WatchedNodes } from '../nodes/nodes.ts'
 import type { Content } from '../state/types.ts'
-import type { StartParts } from './gateway.ts'
 import { userFor } from './owned.ts'
 
 /** Size of a message's text, in UTF-8. */
@@ -154,7 +153,7 @@ export type RunRequest = Awaited<ReturnType<typeof readRunRequest>>
 
 /** Without a slug `appName` names the agent. Throws AppError `agent_not_found`, `app_name_mismatch`, `user_mismatch`, `validation_failed`, `payload_too_large`. */
 export async function readRunRequest(
-  parts: Pick<StartParts, 'nodes' | 'relational'>,
+  parts: { nodes: Pick<WatchedNodes, 'current'>; relational: SqlExecutor },
   request: FastifyRequest,
   slug?: string,
 ) {
