@@ -13,12 +13,13 @@ import {
   beginningOf,
   brokenCall,
   createConnections,
+  createNodeSessions,
   createProbeNode,
+  type NodeSessions,
   refusedRun,
   type SendToNode,
 } from './connections.ts'
 import { cutEvent, type EventOwner, eventBytesMax, eventOf, joinedEvent } from './events.ts'
-import { createNodeSessions, type NodeSessions } from './sessions.ts'
 import { SseFrames } from './sse-frames.ts'
 
 const lengthMax = 500

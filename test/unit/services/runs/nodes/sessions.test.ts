@@ -1,8 +1,7 @@
 /** Sessions at nodes that are made ahead of their runs, at nodes whose answers the test gives. */
 
 import { expect, it } from 'vitest'
-import { createConnections } from '#services/runs/nodes/adk/connections.ts'
-import { createNodeSessions } from '#services/runs/nodes/adk/sessions.ts'
+import { createConnections, createNodeSessions } from '#services/runs/nodes/adk/connections.ts'
 import type { NodeSession } from '#services/runs/nodes/nodes.ts'
 import { eventually } from '#test/support/eventually.ts'
 import { nodesAt } from '#test/support/run-nodes.ts'
