@@ -21,18 +21,6 @@ const laneMax = 200
 /** Runs of one caller that wait at one node, in all its lanes. */
 const callerWaitingMax = 100
 
-type Given =
-  | 'runId'
-  | 'slug'
-  | 'agent'
-  | 'userId'
-  | 'sessionId'
-  | 'trigger'
-  | 'callerUid'
-  | 'requestId'
-  | 'message'
-  | 'streaming'
-
 /** What a run may do without, and what it has then. */
 const absent = {
   traceparent: null,
@@ -45,9 +33,11 @@ const absent = {
   deadline: null,
 } as const satisfies Partial<ClaimedRun>
 
-export interface NewRun
-  extends Pick<ClaimedRun, Given>,
-    Partial<Pick<ClaimedRun, keyof typeof absent | 'rootRunId'>> {
+type Optional = keyof typeof absent | 'rootRunId'
+/** What its acceptance makes. */
+type Made = keyof ReturnType<typeof queued> | 'userUid' | 'createdAt' | 'epoch' | 'elapsedMs' | 'leftMs'
+
+export interface NewRun extends Omit<ClaimedRun, Made | Optional>, Partial<Pick<ClaimedRun, Optional>> {
   /** What happens when a run of the lane is queued or running. Default enqueue. */
   onBusy?: 'enqueue' | 'reject'
 }

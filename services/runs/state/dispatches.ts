@@ -89,26 +89,13 @@ async function insertRuns(
   deadline: Date,
   given: NewDispatch,
 ): Promise<void> {
-  const { userId, sessionId, message, callerUid, requestId, traceparent } = given
+  const { userId, sessionId, message, callerUid, requestId, traceparent = null } = given
+  const shared = { userId, sessionId, message, callerUid, requestId, traceparent, goalId, deadline }
   // Their lanes are locked in one order, so that two dispatches never wait for each other.
   const bySlug = given.runs.toSorted((a, b) => (a.slug < b.slug ? -1 : 1))
-  for (const { slug, agent, runId } of bySlug) {
-    const made = await insertRun(tx, {
-      runId,
-      slug,
-      agent,
-      userId,
-      sessionId,
-      trigger: 'dispatch',
-      callerUid,
-      requestId,
-      traceparent: traceparent ?? null,
-      message,
-      streaming: false,
-      goalId,
-      deadline,
-    })
-    if (!made.run) throw refusal(made, agent)
+  for (const run of bySlug) {
+    const made = await insertRun(tx, { ...run, ...shared, trigger: 'dispatch', streaming: false })
+    if (!made.run) throw refusal(made, run.agent)
   }
 }
 

@@ -44,12 +44,7 @@ export async function eventRefused(
   { runId, epoch }: Held,
   { before }: NewEvent,
 ): Promise<'not_held' | 'too_many' | StoredPosition> {
-  const { rows } = await executor.query<{
-    events: number
-    seq: number
-    goalSeq: number | null
-    canceled: boolean
-  }>(
+  const { rows } = await executor.query<StoredPosition & { events: number }>(
     `select r.events, e.seq, e.goal_seq as "goalSeq", r.cancel_requested_at is not null as canceled
      from platform.runs r left join platform.run_events e on e.root_run_id = r.root_run_id and e.run_id = r.run_id
      where r.run_id = $1 and r.epoch = $2 and r.status = 'running' order by e.seq desc nulls last limit 1`,
