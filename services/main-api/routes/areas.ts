@@ -6,7 +6,7 @@ import { defineAction } from '#operations/action.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
 import { registerGoals } from '#services/records/api/goals.ts'
 import { type HubParts, registerNotes } from '#services/records/api/notes.ts'
-import type { StartParts } from '#services/runs/gateway/gateway.ts'
+import type { RunParts } from '#services/runs/gateway/gateway.ts'
 import { registerDispatchCreation, registerDispatches } from '#services/runs/gateway/routes/dispatches.ts'
 import { registerRunCreation } from '#services/runs/gateway/routes/run.ts'
 import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
@@ -20,7 +20,7 @@ export async function registerAreas(
   const { relational } = context.engines
   const change = notedChange(context)
   const records: HubParts = { relational, feed, streams, change, log: context.log }
-  const started: StartParts = { ...runs, streams, change }
+  const started: RunParts = { ...runs, streams, change }
   await scope.register(async (areas) => {
     ofTheFleet(areas)
     registerNotes(areas, records)

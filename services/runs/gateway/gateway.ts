@@ -26,20 +26,16 @@ export type RunGatewayContext = ServiceContext<
   { MAIN_API_URL?: string; CUSTOM_TOKEN_TTL_S: number }
 >
 
-/** What the routes that show runs need, at any interface. */
+/** What the routes need that show runs and start them, at any interface. */
 export interface RunParts extends FollowParts {
   streams: CallerStreams
   change: RunChange
   log: Logger
-}
-
-/** What those need that start runs. */
-export interface StartParts extends RunParts {
   nodes: Pick<WatchedNodes, 'current'>
   local: LocalRuns
 }
 
-export type RunsFollowed = Omit<StartParts, 'streams' | 'change'>
+export type RunsFollowed = Omit<RunParts, 'streams' | 'change'>
 
 /** What the routes of runs work with, at any interface, opened into a scope that is closed after the last answer. */
 export async function openRunsFollowed(
@@ -76,7 +72,7 @@ export async function openRunGateway(context: RunGatewayContext) {
     // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const places = createStreamPlaces()
-    const parts: StartParts = {
+    const parts: RunParts = {
       ...followed,
       streams: createCallerStreams({ tokens, log }, places),
       // Records of runs say who asked for them.

@@ -51,13 +51,10 @@ const object = (description: string) => Type.Record(Type.String(), Type.Any(), {
 /** A body with these properties in both spellings; others are ignored, as ADK does. The description shows the one. */
 function bothSpellings(properties: TProperties, options: { title: string; description: string }): TSchema {
   const shown = Type.Object(properties, options)
-  const snake = Object.entries(properties).map(([name, schema]) => [snakeOf(name), Type.Optional(schema)])
-  const all = { ...Object.fromEntries(snake), ...optional(properties) }
+  const optional = (nameOf: (name: string) => string) =>
+    Object.entries(properties).map(([name, schema]) => [nameOf(name), Type.Optional(schema)])
+  const all = Object.fromEntries([...optional(snakeOf), ...optional((name) => name)]) as TProperties
   return Type.Object(all, { title: options.title, ...shownAs(shown) })
-}
-
-function optional(properties: TProperties): TProperties {
-  return Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, Type.Optional(schema)]))
 }
 
 function snakeOf(name: string): string {

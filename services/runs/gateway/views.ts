@@ -207,18 +207,13 @@ function problem(run: Run, code: ErrorCode, message: string, retryable: boolean)
   return new AppError(code, message, { members, ...(code === 'node_unavailable' ? { retryAfter: 5 } : {}) })
 }
 
-export function tellRun(reply: FastifyReply, run: Pick<Run, 'runId' | 'sessionId' | 'userId'>): void {
-  reply.header('x-run-id', run.runId)
-  reply.header('location', `/runs/${run.runId}`)
-  tellSession(reply, run)
-}
-
-export function tellDispatch(reply: FastifyReply, dispatch: Dispatch): void {
-  reply.header('location', `/dispatches/${dispatch.goalId}`)
-  tellSession(reply, dispatch)
-}
-
-function tellSession(reply: FastifyReply, { sessionId, userId }: Pick<Run, 'sessionId' | 'userId'>): void {
+/** Says which run or dispatch it is, whatever becomes of it. */
+export function tellStarted(
+  reply: FastifyReply,
+  location: string,
+  { sessionId, userId }: Pick<Run, 'sessionId' | 'userId'>,
+): void {
+  reply.header('location', location)
   reply.header('x-session-id', headerText(sessionId))
   reply.header('x-user-id', headerText(userId))
   reply.header('cache-control', 'no-store')

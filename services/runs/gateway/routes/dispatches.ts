@@ -21,10 +21,10 @@ import { newRunId, runIdOf } from '../../state/accept.ts'
 import { acceptDispatch, cancelDispatch, readDispatch } from '../../state/dispatches.ts'
 import { axon } from '../../state/end.ts'
 import type { Dispatch } from '../../state/types.ts'
-import type { RunGateway, RunParts, StartParts } from '../gateway.ts'
+import type { RunGateway, RunParts } from '../gateway.ts'
 import { dispatchFor } from '../owned.ts'
 import { bodyBytesMax, dispatchRequest, readDispatchRequest } from '../requests.ts'
-import { dispatch, endOfDispatch, streamText, tellDispatch, viewOfDispatch } from '../views.ts'
+import { dispatch, endOfDispatch, streamText, tellStarted, viewOfDispatch } from '../views.ts'
 import { registerStarted } from './started.ts'
 import { answerEvents } from './stream.ts'
 
@@ -69,11 +69,15 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
       const place = streaming ? gateway.places.take(callerOf(request).uid) : undefined
       try {
         const made = await startDispatch(gateway, request, reply)
-        tellDispatch(reply, made)
+        tellStarted(reply, `/dispatches/${made.goalId}`, made)
         if (place) {
           const follow = openFollow(gateway, dispatchOf(gateway.relational, made.goalId))
-          const events = { follow, after: 0, endOf: endOfDispatch }
-          return answerEvents(gateway.streams, request, reply, events, { place })
+          return answerEvents(gateway.streams, request, reply, {
+            follow,
+            after: 0,
+            endOf: endOfDispatch,
+            place,
+          })
         }
         reply.code(202)
         return viewOfDispatch(made)
@@ -86,7 +90,7 @@ export function registerDispatch(scope: FastifyInstance, gateway: RunGateway): v
 }
 
 /** POST /dispatches: a message whose answers are read later, for interfaces where `/dispatch` has no place. */
-export function registerDispatchCreation(scope: FastifyInstance, parts: StartParts): void {
+export function registerDispatchCreation(scope: FastifyInstance, parts: RunParts): void {
   scope.route({
     method: 'POST',
     url: '/dispatches',
@@ -118,7 +122,7 @@ export function registerDispatchCreation(scope: FastifyInstance, parts: StartPar
 
 /** Accepts the dispatch, or finds the one that was accepted under the request's Idempotency-Key. */
 async function startDispatch(
-  parts: StartParts,
+  parts: RunParts,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Dispatch> {
@@ -136,11 +140,7 @@ async function startDispatch(
   throw new AppError('dispatch_not_found', 'The dispatch of this Idempotency-Key is not kept any more.')
 }
 
-async function accept(
-  parts: StartParts,
-  request: FastifyRequest,
-  seed: string | undefined,
-): Promise<Dispatch> {
+async function accept(parts: RunParts, request: FastifyRequest, seed: string | undefined): Promise<Dispatch> {
   const caller = callerOf(request)
   const { userId, sessionId, message } = await readDispatchRequest(parts.relational, request)
   const nodes = parts.nodes.current().nodes.filter(({ slug }) => slug !== axon.slug)

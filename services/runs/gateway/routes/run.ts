@@ -20,9 +20,9 @@ import { treeOf } from '../../follow/subjects.ts'
 import { acceptRun, newRunId, runIdOf } from '../../state/accept.ts'
 import { readRun } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
-import type { RunGateway, StartParts } from '../gateway.ts'
+import type { RunGateway, RunParts } from '../gateway.ts'
 import { bodyBytesMax, type RunRequest, readRunRequest, runRequest } from '../requests.ts'
-import { endOfRun, joinQuery, run, runEvents, streamText, tellRun, viewOfRun } from '../views.ts'
+import { endOfRun, joinQuery, run, runEvents, streamText, tellStarted, viewOfRun } from '../views.ts'
 import { answerEvents, answerWhole, type StartedRun } from './stream.ts'
 
 const description = `The agent of the path gets the message in the session of this user; an unknown session is made. Answers the events as Google
@@ -101,14 +101,14 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
     throw error
   }
   const { follow, fresh } = started
-  tellRun(reply, started.run)
+  reply.header('x-run-id', started.run.runId)
+  tellStarted(reply, `/runs/${started.run.runId}`, started.run)
   if (!place) {
     follow.close()
     return accepted(reply, started)
   }
   if (wanted.stream) {
-    const events = { follow, after: 0, fresh, endOf: endOfRun }
-    return answerEvents(gateway.streams, request, reply, events, { place })
+    return answerEvents(gateway.streams, request, reply, { follow, after: 0, fresh, endOf: endOfRun, place })
   }
   // From here on it holds its place, not a slot of the caller's concurrency.
   endOperation(request)
@@ -128,7 +128,7 @@ function accepted(reply: FastifyReply, { run: now }: Pick<StartedRun, 'run'>) {
 }
 
 /** POST /runs: a message whose answer is read later, for interfaces where `/<agent>/run` has no place. */
-export function registerRunCreation(scope: FastifyInstance, parts: StartParts): void {
+export function registerRunCreation(scope: FastifyInstance, parts: RunParts): void {
   scope.route({
     method: 'POST',
     url: '/runs',
@@ -202,7 +202,7 @@ function listOf(header: string | string[] | undefined): string[] {
 
 /** Throws AppError `session_busy`, `session_queue_full`, `too_many_waiting`, and what an Idempotency-Key is refused with. */
 async function startRun(
-  parts: StartParts,
+  parts: RunParts,
   request: FastifyRequest,
   reply: FastifyReply,
   asked: RunRequest,
@@ -229,7 +229,7 @@ async function startRun(
 }
 
 async function accept(
-  parts: StartParts,
+  parts: RunParts,
   request: FastifyRequest,
   asked: RunRequest,
   seed: string | undefined,
@@ -264,7 +264,7 @@ async function accept(
   }
 }
 
-function followRun(parts: StartParts, runId: string, join: boolean): Follow<Run> {
+function followRun(parts: RunParts, runId: string, join: boolean): Follow<Run> {
   const { relational } = parts
   return openFollow(parts, treeOf(relational, runId, join ? undefined : runId))
 }

@@ -6,11 +6,7 @@ import { Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
 import { type EventStream, Json } from '#runtime/http/event-stream.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
-import type {
-  CallerStreamOptions,
-  CallerStreams,
-  StreamPlace,
-} from '#services/access/limits/caller-streams.ts'
+import type { CallerStreams, StreamPlace } from '#services/access/limits/caller-streams.ts'
 import type { Tokens } from '#services/access/tokens/tokens.ts'
 import type { Follow } from '../../follow/follow.ts'
 import type { Subject } from '../../follow/subjects.ts'
@@ -37,6 +33,8 @@ interface Streamed<T> {
   fresh?: boolean
   /** The last frame. */
   endOf(value: T): object
+  /** One that was taken before. */
+  place?: StreamPlace
 }
 
 /** Closes `follow` with the stream. */
@@ -45,11 +43,11 @@ export function answerEvents<T>(
   request: FastifyRequest,
   reply: FastifyReply,
   streamed: Streamed<T>,
-  options: Pick<CallerStreamOptions, 'place'> = {},
 ): FastifyReply {
+  const { place } = streamed
   const send = (stream: EventStream, signal: AbortSignal) => sendEvents(stream, signal, streamed)
   try {
-    return streams.answer(request, reply, send, { ...streamOptions, ...options })
+    return streams.answer(request, reply, send, { ...streamOptions, ...(place ? { place } : {}) })
   } catch (error) {
     streamed.follow.close()
     throw error
