@@ -136,14 +136,17 @@ export function wakeDispatchers(relational: Pick<Relational, 'query'>, payload: 
 /** How a dispatcher claims a run with its acceptance. */
 export type ClaimAtOnce = Pick<ClaimRequest, 'holder' | 'leaseMs' | 'concurrency'>
 
+/** `begin` works on the run once it was claimed so, where nothing else waits. */
+interface AtOnce {
+  claim: ClaimAtOnce
+  begin(run: ClaimedRun): void
+}
+
 /**
  * Call it before the run is accepted; undefined: it takes none now. Meanwhile the session is made at the node: no agent is
  * called by that, and it may stay empty.
  */
-export type TakeAtOnce = (
-  run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>,
-) => /** `begin` works on the run once it was claimed so, where nothing else waits. */
-{ claim: ClaimAtOnce; begin(run: ClaimedRun): void } | undefined
+export type TakeAtOnce = (run: Pick<ClaimedRun, 'slug' | 'userId' | 'sessionId'>) => AtOnce | undefined
 
 export interface LocalRuns {
   /** Hands a run to the dispatcher of this process; undefined where another process has it. */
