@@ -58,6 +58,13 @@ export interface PartitionRange {
   end: number
 }
 
+/** A position outside of what the log holds. */
+export interface Misplaced {
+  position: number
+  start: number
+  end: number
+}
+
 export interface PartitionFacts {
   partition: number
   /** The broker that leads it, as `host:port (id)`; null where there are no brokers, or none leads it now. */
@@ -219,7 +226,7 @@ export interface ConsumerListener {
    * The position is outside of what the log holds (expired, or beyond the end): nothing of the partition is read until
    * `seek`. Never skipped or repeated silently.
    */
-  misplaced(partition: number, problem: { position: number; start: number; end: number }): void
+  misplaced(partition: number, problem: Misplaced): void
 }
 
 export type CommitResult =
@@ -263,7 +270,7 @@ export interface TailOptions {
    */
   records(partition: number, records: StoredRecord[]): void | Promise<void>
   /** The position is outside of what the log holds: the tail goes on at `start`. */
-  misplaced?(partition: number, problem: { position: number; start: number; end: number }): void
+  misplaced?(partition: number, problem: Misplaced): void
 }
 
 export interface Tail extends Closeable {

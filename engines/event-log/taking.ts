@@ -1,12 +1,6 @@
 /** Hands the records of a tail to whoever takes them, a partition after the other at its own pace, and counts what was taken. */
 
-import type { PartitionRange, StoredRecord, TailOptions } from './port.ts'
-
-/** What holds a partition back while its records are taken. */
-interface Held {
-  pause(partition: number): void
-  resume(partition: number): void
-}
+import type { GroupConsumer, PartitionRange, StoredRecord, TailOptions } from './port.ts'
 
 /** Where a tail begins in a partition. */
 export function startOf(range: PartitionRange, from: TailOptions['from']): number {
@@ -18,7 +12,11 @@ export function startOf(range: PartitionRange, from: TailOptions['from']): numbe
  * A partition is paused while a promise of `take` is open; what still comes then waits behind it. `changed` is called
  * when more was taken. A rejection counts as taken: the taker has to say what its fault means.
  */
-export function createTaking(held: Held, take: TailOptions['records'], changed: () => void) {
+export function createTaking(
+  held: Pick<GroupConsumer, 'pause' | 'resume'>,
+  take: TailOptions['records'],
+  changed: () => void,
+) {
   /** By partition: the first offset that is not taken, and the first one pending behind it. */
   const open = new Map<number, { from: number; waiting: StoredRecord[][] }>()
 

@@ -40,14 +40,14 @@ export interface Pglite extends Relational {
   /**
    * One statement in a read-only transaction that `begin` opens. Past `timeoutMs` its caller gets SQLSTATE 57014; the
    * engine cannot be interrupted, so a statement that goes on for much longer costs the thread, which is then started
-   * again.
+   * again. `busyMs` is what it took of the processor.
    */
-  read<Row>(begin: string, text: string, params: SqlValue[], timeoutMs: number): Promise<ReadResult<Row>>
-}
-
-interface ReadResult<Row> extends SqlResult<Row> {
-  /** What the statement took of the processor. */
-  busyMs: number
+  read<Row>(
+    begin: string,
+    text: string,
+    params: SqlValue[],
+    timeoutMs: number,
+  ): Promise<SqlResult<Row> & { busyMs: number }>
 }
 
 /** How long a read may go on after its time. */

@@ -15,10 +15,6 @@ const countedMax = 100_000
 /** The first look at the metrics waits this long for the counts. */
 const firstCountMs = 1_000
 
-interface DeadLetterCountsParts extends FollowParts {
-  metrics: Registry
-}
-
 /** The topics whose records these services may park. */
 export function parkedBy(services: readonly string[]): Topic[] {
   return catalog.filter(
@@ -30,7 +26,10 @@ export function parkedBy(services: readonly string[]): Topic[] {
  * Counts in the background from the first look at the metrics on: where nobody looks, nothing is read. A topic that
  * cannot be followed has no figure, which is logged.
  */
-export function followDeadLetters(parts: DeadLetterCountsParts, topics: readonly Topic[]): Closeable {
+export function followDeadLetters(
+  parts: FollowParts & { metrics: Registry },
+  topics: readonly Topic[],
+): Closeable {
   const waiting = new Map<string, Set<string>>()
   const tails: Closeable[] = []
   let following: Promise<unknown> | undefined

@@ -116,13 +116,6 @@ function superseded(): AppError {
 const lookedAtMax = 100_000
 const lookTimeoutMs = 20_000
 
-interface Supersession {
-  /** Their names, as `nameOfLetter` gives them. */
-  superseded: ReadonlySet<string>
-  /** Letters of which it is not known: too much was written since, and none of the newest records is of their keys. */
-  unknown: number
-}
-
 type Letter = Pick<
   ListedDeadLetter,
   'topic' | 'key' | 'partition' | 'offset' | 'epoch' | 'recordKey' | 'headers'
@@ -133,11 +126,10 @@ export function nameOfLetter({ topic, key }: Pick<Letter, 'topic' | 'key'>): str
 }
 
 /** Throws AppError `log_unavailable`. Letters of topics that are not compacted are never superseded. */
-export async function findSuperseded(
-  parts: DeadLetterParts,
-  letters: readonly Letter[],
-): Promise<Supersession> {
+export async function findSuperseded(parts: DeadLetterParts, letters: readonly Letter[]) {
+  /** Their names, as `nameOfLetter` gives them. */
   const superseded = new Set<string>()
+  /** Letters of which it is not known: too much was written since, and none of the newest records is of their keys. */
   let unknown = 0
   for (const [topicName, own] of Map.groupBy(letters, ({ topic }) => topic)) {
     const topic = parkedTopic(parts, topicName)

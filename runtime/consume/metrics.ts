@@ -63,7 +63,15 @@ export function registerGroup(
     shown = { group, partitions }
     for (const reading of readings) {
       const at = { group, topic, partition: String(reading.partition) }
-      showWaiting(at, reading, gauges)
+      const { lag, waiting, oldestAtMs } = reading
+      if (lag !== null) {
+        gauges.lag.set(at, lag)
+        gauges.settledAhead.set(at, Math.max(0, lag - (waiting ?? lag)))
+        // A record that is settled and not committed yet keeps a lag, and has no age. An unknown age clears the earlier one.
+        if (lag === 0 || waiting === 0) gauges.oldest.set(at, 0)
+        else if (oldestAtMs === null) gauges.oldest.remove(at)
+        else gauges.oldest.set(at, Math.max(0, (Date.now() - oldestAtMs) / 1_000))
+      }
       gauges.inFlight.set(at, reading.inFlight)
       gauges.window.set(at, reading.window)
       gauges.stopped.set(at, reading.stopped ? 1 : 0)
@@ -123,19 +131,4 @@ function createInstruments(registry: Registry) {
     buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60],
   })
   return { counters, gauges, handlingTimes, groups }
-}
-
-/** An unknown value clears the earlier figure. */
-function showWaiting(
-  at: { group: string; topic: string; partition: string },
-  { lag, waiting, oldestAtMs }: PartitionReading,
-  gauges: Instruments['gauges'],
-): void {
-  if (lag === null) return
-  gauges.lag.set(at, lag)
-  gauges.settledAhead.set(at, Math.max(0, lag - (waiting ?? lag)))
-  // A record that is settled and not committed yet keeps a lag, and has no age.
-  if (lag === 0 || waiting === 0) gauges.oldest.set(at, 0)
-  else if (oldestAtMs === null) gauges.oldest.remove(at)
-  else gauges.oldest.set(at, Math.max(0, (Date.now() - oldestAtMs) / 1_000))
 }

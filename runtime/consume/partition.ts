@@ -2,7 +2,7 @@
 
 import { once } from 'node:events'
 import type { Logger } from 'pino'
-import type { GroupConsumer, StoredRecord } from '#engines/event-log/port.ts'
+import type { GroupConsumer, Misplaced, StoredRecord } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { retryUntilDone } from '../repeat.ts'
@@ -188,7 +188,7 @@ export class Partition {
   }
 
   /** The log cannot be read on. */
-  misplaced(problem: { position: number; start: number; end: number }): void {
+  misplaced(problem: Misplaced): void {
     if (this.gone.aborted) return
     const next = this.#reading.misplaced(problem)
     if (typeof next === 'number') this.#consumer.seek(this.id, next)

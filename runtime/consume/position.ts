@@ -9,7 +9,7 @@
  */
 
 import { randomInt } from 'node:crypto'
-import type { GainedPartition, Groups, StoredRecord } from '#engines/event-log/port.ts'
+import type { GainedPartition, Groups, Misplaced, StoredRecord } from '#engines/event-log/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { murmur2 } from '#lib/murmur2.ts'
 import { killsMax, ringIdsMax, staleAfterMs, windowOffsets } from './limits.ts'
@@ -64,15 +64,7 @@ export function decideStart(
   return { kind: 'start', position, readFrom, saved, unknownFormat: decoded === null, doubt }
 }
 
-/**
- * `next` is the first record of what the group has not seen. Where it is young and nothing is missing before it, all
- * that follows is younger: no deletion of it can be gone, the group made no progress only because nothing happened.
- */
-function missedDeletions(doubt: Doubt, next: StoredRecord, nowMs: number): boolean {
-  return next.offset > doubt.offset || nowMs - next.timestamp > staleAfterMs
-}
-
-function misplacedReason({ position, start, end }: { position: number; start: number; end: number }): string {
+function misplacedReason({ position, start, end }: Misplaced): string {
   return `position ${position} lies outside of the log (${start} to ${end}): records may be lost; set the position of the group`
 }
 
@@ -122,13 +114,14 @@ export class Reading {
     const next = doubt && records.find((record) => record.offset >= doubt.offset && !record.hidden)
     if (!next) return null
     this.#doubt = null
-    return missedDeletions(doubt, next, nowMs)
-      ? { stop: staleReason(doubt.ageMs) }
-      : { writtenAtMs: next.timestamp }
+    // Where it is young and nothing is missing before it, all that follows is younger: no deletion of it can be gone, the
+    // group made no progress only because nothing happened.
+    const isMissing = next.offset > doubt.offset || nowMs - next.timestamp > staleAfterMs
+    return isMissing ? { stop: staleReason(doubt.ageMs) } : { writtenAtMs: next.timestamp }
   }
 
   /** The log cannot be read on: the offset to go on at, or why nothing may be read. */
-  misplaced({ position, start, end }: { position: number; start: number; end: number }): number | string {
+  misplaced({ position, start, end }: Misplaced): number | string {
     // Records that are read back for their ids alone may expire meanwhile.
     if (position < start && start <= this.#workFrom) return start
     // A fetch from before a seek may say so of a position that is there: it is asked again.

@@ -1,7 +1,13 @@
 /** The one way to follow a topic: decoded in order, nothing dropped in silence, and never long on the event loop. */
 
 import type { Logger } from 'pino'
-import type { Log, StoredRecord, Tail, TailOptions } from '#engines/event-log/port.ts'
+import type {
+  Log,
+  Misplaced as LogMisplaced,
+  StoredRecord,
+  Tail,
+  TailOptions,
+} from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import { spendTurn } from '#lib/giving-way.ts'
@@ -17,13 +23,7 @@ export interface FollowParts {
   log: Logger
 }
 
-export interface Misplaced {
-  partition: number
-  position: number
-  /** What the log holds. */
-  start: number
-  end: number
-}
+export type Misplaced = LogMisplaced & { partition: number }
 
 interface FollowBase {
   from: TailOptions['from']

@@ -71,20 +71,14 @@ export function linkNext(request: FastifyRequest, reply: FastifyReply, next: num
 
 /** Read at once, of rows that may have some KiB: a page of the usual limit, and whether there is one more. */
 const rowsAtOnce = 101
-interface SizedPage<Row> {
-  rows: Row[]
-  /** False: there are rows behind them. */
-  isLast: boolean
-}
-
 /**
  * Reads a page some rows at a time; it ends at `limit` rows or at `pageBytesMax` of their JSON, the first comes whatever its
- * size. `read` gives up to `limit` rows behind `last`, and fewer only where there are no more.
+ * size. `isLast` is false where there are rows behind them. `read` gives up to `limit` rows behind `last`, and fewer only where there are no more.
  */
 export async function sizedPage<Row>(
   limit: number,
   read: (limit: number, last: Row | undefined) => Promise<Row[]>,
-): Promise<SizedPage<Row>> {
+): Promise<{ rows: Row[]; isLast: boolean }> {
   const rows: Row[] = []
   let bytes = 0
   for (;;) {

@@ -103,11 +103,6 @@ function unavailableNow(later: Later, cause: unknown): AppError {
 }
 
 function internalError(cause: unknown): AppError {
-  return new AppError(
-    'internal_error',
-    `${errorCodes.internal_error.title}. The request id finds it in the log.`,
-    {
-      cause,
-    },
-  )
+  const message = `${errorCodes.internal_error.title}. The request id finds it in the log.`
+  return new AppError('internal_error', message, { cause })
 }

@@ -98,16 +98,11 @@ function describe(error: ErrorObject): FieldError {
 /** Deeper values overflow the stack of later steps: a copy between threads, JSON.stringify. */
 const depthMax = 128
 
-interface ParseOptions {
-  /** False: whoever asks checks by itself how deep the parts are that it keeps. Default true. */
-  shallow?: boolean
-}
-
 /**
  * Throws AppError `invalid_json`, or `validation_failed` for values that are nested too deep and for text that no UTF-8
- * can carry (lone surrogates).
+ * can carry (lone surrogates). Not `shallow`: whoever asks checks by itself how deep the parts are that it keeps.
  */
-export function parseJson(body: Buffer, { shallow = true }: ParseOptions = {}): unknown {
+export function parseJson(body: Buffer, { shallow = true } = {}): unknown {
   const text = textOf(body)
   let value: unknown
   try {

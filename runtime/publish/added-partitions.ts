@@ -15,11 +15,6 @@ const partitionsMax = 1_024
 const visibleMsMax = 10_000
 const visiblePollMs = 50
 
-interface AddedPartitionsParts {
-  eventLog: Log & LogAdmin
-  relational: Relational
-}
-
 /**
  * Adds as many partitions as the topic began with, unless `enough` (called under the lock of the topic's row) says that
  * there are enough by now; what another instance began is finished. Resolves with where the topic lives, or null while
@@ -27,7 +22,7 @@ interface AddedPartitionsParts {
  * as it may have.
  */
 export function addPartitions(
-  { eventLog, relational }: AddedPartitionsParts,
+  { eventLog, relational }: { eventLog: Log & LogAdmin; relational: Relational },
   topic: Topic,
   enough: (tx: SqlExecutor) => Promise<boolean>,
 ): Promise<TopicLocation | null> {

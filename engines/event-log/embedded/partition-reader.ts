@@ -2,7 +2,7 @@
  * Reads partitions in order for members and tails: from the file at first, and from memory once they have caught up.
  */
 
-import type { StoredRecord } from '../port.ts'
+import type { Misplaced, StoredRecord } from '../port.ts'
 import type { Fetched } from './reader-thread.ts'
 import { createCursor, lastOffset, takeRecords } from './record-block.ts'
 import type { PartitionListener, PartitionState } from './topics.ts'
@@ -17,7 +17,7 @@ export interface ReaderOptions {
   bytesMax: number
   records(records: StoredRecord[]): void
   /** The position is outside of the log: nothing is read until `seek`. */
-  misplaced(problem: { position: number; start: number; end: number }): void
+  misplaced(problem: Misplaced): void
   /** A listener that threw, or a read that failed (it is repeated). */
   fault(error: unknown): void
 }

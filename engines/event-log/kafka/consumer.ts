@@ -13,16 +13,12 @@ import { GroupSession, type Joined, type SessionOptions } from './group-session.
 import type { Committing } from './groups.ts'
 import { openReader, type ReaderParts } from './reader.ts'
 
-interface MemberOptions extends SessionOptions {
-  fetchBytesMax: number
-}
-
 const metadataBytesMax = 4_096
 const commitTimeoutMs = deadlines.engine.logCommitMs
 const retryPause = { baseMs: 100, maxMs: 2_000 }
 
 export function openConsumer(
-  options: MemberOptions,
+  options: SessionOptions & { fetchBytesMax: number },
   listener: ConsumerListener,
   parts: ReaderParts,
 ): GroupConsumer {

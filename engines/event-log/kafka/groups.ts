@@ -34,10 +34,6 @@ export interface Committing {
   memberId: string
 }
 
-interface GroupPartitions extends GroupTopic {
-  partitions: number[]
-}
-
 /** Groups of former releases' tails, which commit nothing; this release's tails have none. */
 const tailGroupPrefix = 'flotilla-tail-'
 const notKnown = -1
@@ -160,7 +156,7 @@ export function createGroups({ ask }: RepeatedCalls, cluster: Cluster, ranges: L
 /** Positions by group, in their order; partitions without one are absent. Rejects when one of the groups is refused. */
 export async function fetchPositions(
   to: Connection,
-  asked: readonly GroupPartitions[],
+  asked: readonly (GroupTopic & { partitions: number[] })[],
 ): Promise<CommittedPosition[][]> {
   const byGroup = Map.groupBy(asked, ({ group }) => group)
   const { groups } = await offsetFetchV8.api.async(

@@ -11,10 +11,10 @@ import type { NewRecord } from '../port.ts'
 import {
   createPartitionWriter,
   fenceRecord,
-  type Identities,
   type PartitionWriter,
+  type PartitionWriterParts,
 } from './partition-writer.ts'
-import { type Sender, SendFault } from './sender.ts'
+import { SendFault } from './sender.ts'
 import type { TopicFacts, TopicFactsCache } from './topics.ts'
 
 const queueLimits = { bytesMax: 32 * 1_048_576, recordsMax: 50_000 }
@@ -24,11 +24,7 @@ const addedPauseMs = 100
 /** What one send takes from the queue. */
 const batchLimits = { records: 500, bytes: 800_000 }
 
-interface PartitionQueueParts {
-  topic: string
-  partition: number
-  sender: Sender
-  identities: Identities
+interface PartitionQueueParts extends PartitionWriterParts {
   facts: TopicFactsCache
   /** Called when bytes enter (positive) or leave (negative) the queue. */
   count(bytes: number): void

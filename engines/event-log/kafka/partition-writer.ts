@@ -26,7 +26,7 @@ export function fenceRecord(): NewRecord {
   return { key: Buffer.from(fenceKey), value: null, headers: { [fenceHeader]: '1' } }
 }
 
-interface PartitionWriterParts {
+export interface PartitionWriterParts {
   topic: string
   partition: number
   sender: Sender

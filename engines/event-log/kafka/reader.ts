@@ -3,7 +3,7 @@
 import type { Logger } from 'pino'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
-import type { ConsumerListener, StoredRecord } from '../port.ts'
+import type { ConsumerListener, Misplaced, StoredRecord } from '../port.ts'
 import type { Cluster } from './cluster.ts'
 import { type FetchedPartition, isDiverging, type Reading, takeRecords } from './fetch-call.ts'
 import { Fetcher } from './fetcher.ts'
@@ -142,17 +142,11 @@ function hiddenUpTo(next: number, partition: number, last: StoredRecord | undefi
   return { partition, offset: next - 1, timestamp, key: null, value: null, headers: {}, hidden: true }
 }
 
-interface Problem {
-  position: number
-  start: number
-  end: number
-}
-
 function problemOf(
   position: number,
   { start, end }: { start: number; end: number },
   { replaced, missingTo = start }: { replaced?: true; missingTo?: number },
-): Problem | null {
+): Misplaced | null {
   // Nothing of the new log belongs to a position in the old one, except that both begin at the same place.
   if (replaced) return position === start ? null : { position, start, end: start }
   const from = Math.max(start, missingTo)
