@@ -12,11 +12,11 @@ import type { Message } from '#runtime/publish/messages.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
 import { redact } from '#services/access/secrets/redact.ts'
 import { type Attempts, reportAttempt, stateRecord } from '../attempts/attempts.ts'
-import type { WebhookTargets } from '../targets/targets-file.ts'
+import type { WebhookTarget, WebhookTargets } from '../targets/targets-file.ts'
 import { Lanes, type Skips } from './lanes.ts'
 import type { LoadWatch } from './load-watch.ts'
 import { requestHeaders } from './request-headers.ts'
-import { callInSpan, type Head, type TargetState, TargetStates, UnknownTargets } from './target-state.ts'
+import { callInSpan, type Head, TargetState, UnknownTargets } from './target-state.ts'
 import {
   type CallResult,
   codeOf,
@@ -58,12 +58,12 @@ const headWaitMsMax = 60_000
 export class Courier {
   readonly lanes: Lanes
   readonly #parts: CourierParts
-  readonly #states: TargetStates
+  /** By partition and name. */
+  readonly #states = new Map<string, TargetState>()
   readonly #unknown: UnknownTargets
 
   constructor(parts: CourierParts) {
     this.#parts = parts
-    this.#states = new TargetStates(parts.names.lookup)
     this.lanes = new Lanes(parts.targets)
     this.#unknown = new UnknownTargets(parts.unknownMs)
   }
@@ -89,12 +89,16 @@ export class Courier {
   /** Partitions that were gained: another member may have delivered meanwhile. */
   gained(partitions: readonly number[]): void {
     this.lanes.forget(partitions)
-    this.keep((partition) => !partitions.includes(partition))
+    this.keep(({ partition }) => !partitions.includes(partition))
   }
 
-  /** Forgets what it knows of targets in other partitions. */
-  keep(owned: (partition: number) => boolean): void {
-    this.#states.keep((state) => owned(state.partition))
+  /** Closes and forgets the other states. */
+  keep(wanted: (state: TargetState) => boolean): void {
+    for (const [key, state] of this.#states) {
+      if (wanted(state)) continue
+      state.close()
+      this.#states.delete(key)
+    }
   }
 
   /** The targets file changed. */
@@ -106,7 +110,7 @@ export class Courier {
       if (target) state.renew(target)
     }
     // Records of removed targets find none, and wait.
-    this.#states.keep((state) => targets.targets.has(state.target.name))
+    this.keep((state) => targets.targets.has(state.target.name))
     for (const partition of partitions) this.#parts.wakeups.wake(partition)
   }
 
@@ -119,7 +123,7 @@ export class Courier {
   }
 
   states(): TargetState[] {
-    return this.#states.all()
+    return [...this.#states.values()]
   }
 
   /** An operator gave up some records of these targets. */
@@ -147,7 +151,7 @@ export class Courier {
     if (delivery === null) return park('no_value')
     const target = this.#parts.targets().targets.get(delivery.target)
     if (!target) return this.#wait(delivery.target, message, context)
-    const state = this.#states.of(target, message.partition)
+    const state = this.#stateOf(target, message.partition)
     const head = state.headOf(message.offset, delivery, context.attempt - 1)
     const work: Work = { state, head, message, delivery, context }
     if (this.#parts.skips.covers(target.name, message)) {
@@ -157,6 +161,13 @@ export class Courier {
     return waitMs > 0
       ? postpone('waits its turn', Math.min(waitMs, headWaitMsMax), context.retriesUsed)
       : work
+  }
+
+  #stateOf(target: WebhookTarget, partition: number): TargetState {
+    const key = `${partition}/${target.name}`
+    const state = this.#states.get(key) ?? new TargetState(target, partition, this.#parts.names.lookup)
+    this.#states.set(key, state)
+    return state
   }
 
   #call({ state, message, delivery, context }: Work): Promise<CallResult> {

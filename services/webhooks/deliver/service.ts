@@ -20,13 +20,7 @@ import { webhooksDeliveries } from '#topics/catalog.ts'
 import { type Attempts, createAttempts, stateRecord } from '../attempts/attempts.ts'
 import { createNameLookup } from '../targets/name-lookup.ts'
 import { withoutSecrets } from '../targets/secrets.ts'
-import {
-  checkTargetsFile,
-  targetsFileOf,
-  type WatchedTargets,
-  watchTargets,
-  webhookSettings,
-} from '../targets/targets-file.ts'
+import { checkTargetsFile, targetsFileOf, watchTargets, webhookSettings } from '../targets/targets-file.ts'
 import type { Courier } from './courier.ts'
 import { Skips } from './lanes.ts'
 import { LoadWatch } from './load-watch.ts'
@@ -67,16 +61,6 @@ export const webhookCourier = defineWorker({
   start: startWebhookCourier,
 })
 
-interface Parts {
-  context: Context
-  courier: Courier
-  consumer: LaneConsumer
-  watched: WatchedTargets
-  attempts: Attempts
-  skips: Skips
-  load: LoadWatch
-}
-
 async function startWebhookCourier(context: Context): Promise<Closeable> {
   const { env, log, engines, publisher } = context
   const { Courier } = await import('./courier.ts')
@@ -103,8 +87,28 @@ async function startWebhookCourier(context: Context): Promise<Closeable> {
     load.renewed()
     courier.renew(targets)
   })
-  const parts: Parts = { context, courier, consumer, watched, attempts, skips, load }
-  const loops = startLoops(parts, stopping.signal)
+  const { signal } = stopping
+  const loop = (what: string, everyMs: number, work: () => Promise<unknown>, firstAfterMs = everyMs) =>
+    repeatUntil({ what, everyMs, firstAfterMs, signal, log }, work)
+  const reported = new Set<string>()
+  const loops = [
+    loop('webhook states', stateEveryMs, async () =>
+      reportStates(courier, attempts, await consumer.readings(), reported),
+    ),
+    loop('webhook skips', skipEveryMs, async () => {
+      courier.skipped(await skips.refresh(courier.waiting()))
+    }),
+    loop('webhook trimming', trimEveryMs, async () => {
+      const { physicalName } = publisher.locationOf(topic)
+      await trimDelivered(engines.eventLog, physicalName, await consumer.readings(), log)
+    }),
+    loop(
+      'webhook load',
+      loadEveryMs,
+      async () => load.look(watched.current().targets.values()),
+      loadFirstAfterMs,
+    ),
+  ]
   return {
     async close() {
       const cut = setTimeout(() => courier.stop(), stopCallsAfterMs)
@@ -163,35 +167,15 @@ function join(
   )
 }
 
-function startLoops(parts: Parts, signal: AbortSignal): Promise<void>[] {
-  const { context, courier, consumer, watched, skips, load } = parts
-  const { engines, publisher, log } = context
-  const reported = new Set<string>()
-  const loop = (what: string, everyMs: number, work: () => Promise<unknown>, firstAfterMs = everyMs) =>
-    repeatUntil({ what, everyMs, firstAfterMs, signal, log }, work)
-  return [
-    loop('webhook states', stateEveryMs, () => reportStates(parts, reported)),
-    loop('webhook skips', skipEveryMs, async () => {
-      courier.skipped(await skips.refresh(courier.waiting()))
-    }),
-    loop('webhook trimming', trimEveryMs, async () => {
-      const { physicalName } = publisher.locationOf(topic)
-      const readings = await consumer.readings()
-      await trimDelivered({ eventLog: engines.eventLog, topic: physicalName, log }, readings)
-    }),
-    loop(
-      'webhook load',
-      loadEveryMs,
-      async () => load.look(watched.current().targets.values()),
-      loadFirstAfterMs,
-    ),
-  ]
-}
-
 /** Targets that have something waiting are reported again and again, and a last time when nothing waits. */
-async function reportStates({ courier, consumer, attempts }: Parts, reported: Set<string>): Promise<void> {
-  const readings = new Map((await consumer.readings()).map((reading) => [reading.partition, reading]))
-  courier.keep((partition) => readings.has(partition))
+function reportStates(
+  courier: Courier,
+  attempts: Attempts,
+  read: readonly PartitionReading[],
+  reported: Set<string>,
+): void {
+  const readings = new Map(read.map((reading) => [reading.partition, reading]))
+  courier.keep(({ partition }) => readings.has(partition))
   for (const state of courier.states()) {
     const { name } = state.target
     const lag = readings.get(state.partition)?.waiting ?? null
@@ -206,12 +190,10 @@ const trimRecordsMin = 1_024
 
 /** Deletes settled records of these partitions, but for the last ones, whose event ids are needed to drop repeats. */
 export async function trimDelivered(
-  {
-    eventLog,
-    topic,
-    log,
-  }: { eventLog: Pick<Log & LogAdmin, 'offsets' | 'deleteRecords'>; topic: string; log: Logger },
+  eventLog: Pick<Log & LogAdmin, 'offsets' | 'deleteRecords'>,
+  topic: string,
   readings: readonly PartitionReading[],
+  log: Logger,
 ): Promise<void> {
   if (readings.every(({ committed }) => committed < ringIdsMax + trimRecordsMin)) return
   const starts = new Map((await eventLog.offsets(topic)).map(({ partition, start }) => [partition, start]))

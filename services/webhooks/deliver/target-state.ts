@@ -1,6 +1,5 @@
 /** What a courier knows of one target: its breaker, its waiting heads, its connections and how many calls it may make. */
 
-import type { LookupFunction } from 'node:net'
 import { SpanKind } from '@opentelemetry/api'
 import { endSpan, type Tracing, traceparentOf } from '#runtime/observe/tracing/tracing.ts'
 import type { WebhookDelivery } from '#schemas/types.ts'
@@ -208,36 +207,6 @@ export interface Head {
 
 /** Calls in flight to a target with `ordering: agent`; with `ordering: target` there is one. */
 export const callsPerTargetMax = 8
-
-export class TargetStates {
-  readonly #lookup: LookupFunction
-  /** By partition and name. */
-  readonly #all = new Map<string, TargetState>()
-
-  constructor(lookup: LookupFunction) {
-    this.#lookup = lookup
-  }
-
-  of(target: WebhookTarget, partition: number): TargetState {
-    const key = `${partition}/${target.name}`
-    const state = this.#all.get(key) ?? new TargetState(target, partition, this.#lookup)
-    this.#all.set(key, state)
-    return state
-  }
-
-  all(): TargetState[] {
-    return [...this.#all.values()]
-  }
-
-  /** Closes and removes the others. */
-  keep(wanted: (state: TargetState) => boolean): void {
-    for (const [key, state] of this.#all) {
-      if (wanted(state)) continue
-      state.close()
-      this.#all.delete(key)
-    }
-  }
-}
 
 /** Targets that no file names although records wait for them: how long these records still wait. */
 export class UnknownTargets {

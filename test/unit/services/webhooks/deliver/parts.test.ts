@@ -238,8 +238,7 @@ test('settled records are trimmed, except those whose ids are read back and runs
   }
   const settled = [10_000, 500, 9_500, 10_000]
   const readings = settled.map((records, partition) => ({ partition, committed: ringIdsMax + records }))
-  const parts = { eventLog, topic: 'deliveries', log: silent }
-  await trimDelivered(parts, readings as PartitionReading[])
+  await trimDelivered(eventLog, 'deliveries', readings as PartitionReading[], silent)
   expect(cut).toEqual([[0, 10_000]])
 })
 
