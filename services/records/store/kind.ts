@@ -52,19 +52,8 @@ export function authorOf({ agentId, uid, access }: Caller): Author {
 }
 
 export function columnsOf({ title, text, own }: RecordKind): string {
-  return [
-    'id',
-    title,
-    text,
-    ...own,
-    'priority',
-    'status',
-    'author',
-    'author_uid',
-    'version',
-    'created_at',
-    'updated_at',
-  ].join(', ')
+  const others = 'priority, status, author, author_uid, version, created_at, updated_at'
+  return ['id', title, text, ...own, others].join(', ')
 }
 
 /** Runs in the transaction of a change; `before` is null for a new row. */
