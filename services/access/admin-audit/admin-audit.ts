@@ -5,7 +5,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import { v7 as uuidv7 } from 'uuid'
-import type { SqlExecutor } from '#engines/relational/port.ts'
+import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { sizedPage } from '#runtime/http/paging.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
@@ -163,32 +163,29 @@ export async function listAdminActions(
 ): Promise<{ actions: ListedAction[]; next: string | null }> {
   const most = Math.min(Math.max(page.limit, 1), pageMax)
   const first = page.cursor === undefined ? undefined : seqOf(page.cursor)
+  const conditions = { 'actor_id =': page.actor, 'action =': page.action, 'target =': page.target }
   const { rows, isLast } = await sizedPage<ActionRow>(most, (limit, last) =>
-    readActions(executor, { ...page, limit }, last?.seq ?? first),
+    readActions(executor, { 'seq <': last?.seq ?? first, ...conditions }, 'desc', limit),
   )
   return { actions: rows.map(listed), next: isLast ? null : cursorOf(rows.at(-1)!.seq) }
 }
 
+/** `conditions`: the beginning of each in SQL, and its value; undefined matches all. Texts are compared as they were written. */
 async function readActions(
   executor: SqlExecutor,
-  page: ActionPage,
-  before: number | undefined,
+  conditions: Record<string, string | number | Date | undefined>,
+  order: 'asc' | 'desc',
+  limit: number,
 ): Promise<ActionRow[]> {
-  const conditions: string[] = []
-  const params: (string | number)[] = [page.limit]
-  const where = (condition: string, value: string | number | undefined) => {
-    if (value === undefined) return
-    params.push(value)
-    conditions.push(`${condition} $${params.length}`)
-  }
-  where('seq <', before)
-  where('actor_id =', asKept(page.actor))
-  where('action =', asKept(page.action))
-  where('target =', asKept(page.target))
+  const params: SqlValue[] = [limit]
+  const where = Object.entries(conditions).flatMap(([condition, value]) => {
+    if (value === undefined) return []
+    params.push(typeof value === 'string' ? plainText(value, nameLengthMax) : value)
+    return `${condition} $${params.length}`
+  })
   const { rows } = await executor.query<ActionRow>(
     `select seq, id, actor_kind, actor_id, action, target, before, after, outcome, reason, request_id, count, occurred_at
-     from platform.admin_actions ${conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''}
-     order by seq desc limit $1`,
+     from platform.admin_actions where ${['true', ...where].join(' and ')} order by seq ${order} limit $1`,
     params,
   )
   return rows
@@ -202,17 +199,9 @@ export async function listActionsOf(
   requestId: string,
   within: { from: Date; to: Date },
 ): Promise<ListedAction[]> {
-  const { rows } = await executor.query<ActionRow>(
-    `select seq, id, actor_kind, actor_id, action, target, before, after, outcome, reason, request_id, count, occurred_at
-     from platform.admin_actions where occurred_at between $1 and $2 and request_id = $3 order by seq limit $4`,
-    [within.from, within.to, plainText(requestId, nameLengthMax), ofRequestMax],
-  )
+  const conditions = { 'occurred_at >=': within.from, 'occurred_at <=': within.to, 'request_id =': requestId }
+  const rows = await readActions(executor, conditions, 'asc', ofRequestMax)
   return rows.map(listed)
-}
-
-/** Compared as it was written. */
-function asKept(name: string | undefined): string | undefined {
-  return name === undefined ? undefined : plainText(name, nameLengthMax)
 }
 
 interface ActionRow extends Omit<ListedAction, 'actor' | 'occurred_at'> {

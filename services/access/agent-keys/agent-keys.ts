@@ -109,7 +109,7 @@ export async function revokeAgentKey(
       await note?.(tx, known)
       return updateRow(tx, agent)
     },
-    { details: { agentKeyId: id } },
+    { agentKeyId: id },
   )
   return { record: await showAgentKey(relational, id), outboxId }
 }

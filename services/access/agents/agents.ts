@@ -6,12 +6,7 @@
 import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
-import {
-  type AgentChangeKind,
-  type ChangeDetails,
-  writeAgentChange,
-  writeAgentTerminated,
-} from './changes.ts'
+import { type AgentChangeKind, writeAgentChange, writeAgentTerminated } from './changes.ts'
 import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
 export { waitUntilPublished } from './changes.ts'
@@ -201,13 +196,13 @@ export function changeAgent(
   agentId: string,
   kind: AgentChangeKind,
   change: (tx: SqlExecutor, agent: Agent) => Promise<Agent>,
-  { details = {}, note }: { details?: ChangeDetails; note?: AgentNote | undefined } = {},
+  { agentKeyId, note }: { agentKeyId?: string; note?: AgentNote | undefined } = {},
 ): Promise<AgentChanged> {
   return relational.transaction(async (tx) => {
     const before = await showAgent(tx, agentId, 'for update')
     const agent = await change(tx, before)
     await note?.(tx, { before, after: kind === 'deleted' ? null : agent })
-    return { agent, outboxId: await writeAgentChange(tx, agent, kind, details) }
+    return { agent, outboxId: await writeAgentChange(tx, agent, kind, agentKeyId) }
   })
 }
 

@@ -11,10 +11,9 @@ import type { AgentChange, FleetEvent } from '#schemas/types.ts'
 import { agentsChanges, fleetEvents } from '#topics/catalog.ts'
 
 export type AgentChangeKind = AgentChange['change']
-/** What a change says of its agent: the agent's row as it is after it. */
-type ChangedAgent = Omit<AgentChange, 'change' | 'occurred_at' | 'agent_key_id'>
-/** What else a change says. */
-export type ChangeDetails = { agentKeyId?: string }
+/** The agent's row as it is after its change. */
+type ChangedAgent = Omit<AgentChange, 'change' | 'occurred_at' | 'agent_key_id'> &
+  Record<'created_at' | 'updated_at', Date>
 
 /** Caches count for at most this long after the log acknowledged a change that their tail has not read. */
 const cachesStaleMsMax = 1_000
@@ -23,26 +22,11 @@ const pollMs = 25
 /** Writes the change's outbox row and returns its id. Call it in the transaction that holds the agent's row. */
 export function writeAgentChange(
   tx: SqlExecutor,
-  agent: ChangedAgent,
+  { created_at: _, updated_at: __, ...agent }: ChangedAgent,
   change: AgentChangeKind,
-  { agentKeyId }: ChangeDetails = {},
+  agentKeyId: string | null = null,
 ): Promise<number> {
-  const value: AgentChange = {
-    uid: agent.uid,
-    agent_id: agent.agent_id,
-    change,
-    name: agent.name,
-    role: agent.role,
-    access: agent.access,
-    tier: agent.tier,
-    quota: agent.quota,
-    burst: agent.burst,
-    concurrent: agent.concurrent,
-    public_key_fingerprint: agent.public_key_fingerprint,
-    version: agent.version,
-    occurred_at: Date.now(),
-    agent_key_id: agentKeyId ?? null,
-  }
+  const value: AgentChange = { ...agent, change, occurred_at: Date.now(), agent_key_id: agentKeyId }
   return writeOutbox(tx, {
     topic: agentsChanges.name,
     key: agentsChanges.key(agent.agent_id),

@@ -84,16 +84,14 @@ export function openHandshakes({ relational, keyTtlS }: { relational: Relational
   }
 }
 
-interface NewChallenge {
-  agentId: string
-  clientNonce: string
-  serverNonce: string
-  /** As `clientNetwork` gives it. */
-  address: string
-}
-
-/** The agent's row is locked while its challenges are counted, so that instances cannot exceed the limits together. */
-async function writeChallenge(tx: SqlExecutor, challenge: NewChallenge): Promise<string> {
+/**
+ * The agent's row is locked while its challenges are counted, so that instances cannot exceed the limits together. `address` is
+ * as `clientNetwork` gives it.
+ */
+async function writeChallenge(
+  tx: SqlExecutor,
+  challenge: Record<'agentId' | 'clientNonce' | 'serverNonce' | 'address', string>,
+): Promise<string> {
   const { rows } = await tx.query<{ uid: string; public_key_fingerprint: string }>(
     `select uid, public_key_fingerprint from platform.agents
      where lower(agent_id) = lower($1) and agent_id = $1 for no key update`,

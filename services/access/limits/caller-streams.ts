@@ -40,7 +40,7 @@ export function createCallerStreams(
       const caller = callerOf(request)
       const place = taken ?? places.take(caller.uid)
       const stream = openEventStream(reply, options)
-      const end = (code: ErrorCode) => (quiet ? stream.end() : endWith(stream, code))
+      const end = (code: ErrorCode) => stream.end(quiet ? undefined : { event: 'end', data: { code } })
       const watch = tokens.watch(caller)
       // From here on it holds its place, not a slot of the caller's concurrency.
       endOperation(request)
@@ -100,10 +100,6 @@ export function createCallerStreams(
 /** Why a right is over. */
 function endOf({ tokenExpiresAt = Number.POSITIVE_INFINITY }: Caller): ErrorCode {
   return tokenExpiresAt <= Date.now() ? 'token_expired' : 'unauthorized'
-}
-
-function endWith(stream: Pick<EventStream, 'end'>, code: ErrorCode): void {
-  stream.end({ event: 'end', data: { code } })
 }
 
 /** Nobody knows when a stream ends: a place may be free after this long. */

@@ -100,15 +100,10 @@ export function removePerson(relational: Relational, who: string, note: PersonNo
 
 /** `leaves`: the person will be no admin any more. All admins are locked then, so that two changes cannot end the last two. */
 async function lockOneOfPeople(tx: SqlExecutor, who: string, leaves: boolean): Promise<Person> {
-  const admins = leaves
-    ? (
-        await tx.query<{ uid: string }>(
-          "select uid from platform.people where role = 'admin' order by uid for update",
-        )
-      ).rows
-    : []
+  const lockAdmins = "select uid from platform.people where role = 'admin' order by uid for update"
+  const admins = leaves ? (await tx.query(lockAdmins)).rowCount : 0
   const person = (await findPerson(tx, who, 'for update')) ?? refuseUnknown()
-  if (leaves && person.role === 'admin' && admins.length <= 1) {
+  if (leaves && person.role === 'admin' && admins <= 1) {
     throw new AppError('last_admin', 'This is the last admin: make another person admin first.')
   }
   return person
@@ -195,19 +190,6 @@ export function changePassword(
   })
 }
 
-/** A hash of today's cost for the same password: nothing that others need to know. */
-export async function keepUpgradedHash(
-  executor: SqlExecutor,
-  uid: string,
-  { before, after }: { before: string; after: string },
-): Promise<void> {
-  await executor.query('update platform.people set password = $3 where uid = $1 and password = $2', [
-    uid,
-    before,
-    after,
-  ])
-}
-
 /** What a sign-in with a password needs of the account; null when there is none. */
 export async function readPasswordOf(
   executor: SqlExecutor,
@@ -246,7 +228,12 @@ export function personOfAccount(
     )
     if (rows[0]) return rows[0]
     const named = verifiedEmail === null ? undefined : await findByEmail(tx, verifiedEmail, 'for update')
-    if (!named || named.oidc_subject !== null) throw refusedAccount()
+    if (!named || named.oidc_subject !== null) {
+      throw new AppError(
+        'forbidden',
+        'No person of this platform has this account or its verified e-mail: ask an admin to add you.',
+      )
+    }
     const person = await updateRow(
       tx,
       named.uid,
@@ -263,11 +250,4 @@ export function personOfAccount(
     await writePersonChange(tx, person, 'password')
     return person
   })
-}
-
-function refusedAccount(): AppError {
-  return new AppError(
-    'forbidden',
-    'No person of this platform has this account or its verified e-mail: ask an admin to add you.',
-  )
 }

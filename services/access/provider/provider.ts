@@ -60,15 +60,6 @@ function signingKeysIn(secrets: Secrets): SigningKeyStore {
 /** Most refresh tokens of one uid; the oldest go first. */
 const perUidMax = 100
 
-interface Row {
-  hash: Buffer
-  uid: string
-  claims: Record<string, string>
-  lifetime_s: number
-  auth_time: Date
-  expires_at: Date
-}
-
 function refreshTokensOf(relational: Relational): RefreshStore {
   return {
     async add({ hash, uid, claims, lifetimeS, authTime, expiresAt }: RefreshRow) {
@@ -84,15 +75,12 @@ function refreshTokensOf(relational: Relational): RefreshStore {
       )
     },
     async find(hash) {
-      const { rows } = await relational.query<Row>(
-        `select hash, uid, claims, lifetime_s, auth_time, expires_at from platform.refresh_tokens
-         where hash = $1 and expires_at > now()`,
+      const { rows } = await relational.query<RefreshRow>(
+        `select hash, uid, claims, lifetime_s as "lifetimeS", auth_time as "authTime", expires_at as "expiresAt"
+         from platform.refresh_tokens where hash = $1 and expires_at > now()`,
         [hash],
       )
-      const row = rows[0]
-      if (!row) return undefined
-      const { lifetime_s: lifetimeS, auth_time: authTime, expires_at: expiresAt, ...rest } = row
-      return { ...rest, lifetimeS, authTime, expiresAt }
+      return rows[0]
     },
   }
 }

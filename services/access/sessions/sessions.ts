@@ -12,7 +12,7 @@ import { AppError } from '#lib/errors.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { writeAdminAction } from '../admin-audit/admin-audit.ts'
 import type { Access } from '../agents/agents.ts'
-import { writePersonChange } from '../people/rows.ts'
+import { type Person, writePersonChange } from '../people/rows.ts'
 import type { BoughtToken, FirebasePeople } from '../people/sign-in.ts'
 import { type SecretKey, seal, unseal } from '../secrets/sealing.ts'
 
@@ -35,14 +35,6 @@ interface NewSession {
   browser: boolean
   /** The provider's refresh token, encrypted, by the session's id. */
   providerToken?: (sessionId: string) => Buffer
-}
-
-interface BegunSession {
-  id: string
-  /** Value of the cookie. */
-  cookie: string
-  half: string
-  endsAt: Date
 }
 
 /** A session that both secrets were shown for. */
@@ -88,7 +80,8 @@ export function openSessions({ relational, log }: { relational: Relational; log:
   }
 }
 
-async function begin(tx: SqlExecutor, session: NewSession): Promise<BegunSession> {
+/** `cookie` is the value of the cookie. */
+async function begin(tx: SqlExecutor, session: NewSession) {
   const { uid: personUid, version } = session.person
   const people = await tx.query<ChangedPerson>(
     `update platform.people set signed_in_at = now() where uid = $1 and version = $2
@@ -134,11 +127,7 @@ async function makeRoom(tx: SqlExecutor, personUid: string): Promise<boolean> {
 }
 
 /** What a record of people.changes says. */
-interface ChangedPerson {
-  uid: string
-  role: Access
-  version: number
-}
+type ChangedPerson = Pick<Person, 'uid' | 'role' | 'version'>
 
 interface SessionRow {
   id: string
