@@ -1,13 +1,14 @@
 /** What all commands share: running an operation, printing its result, turning errors into exit codes. */
 
-import type { Command as Program } from 'commander'
+import { InvalidArgumentError, type Command as Program } from 'commander'
 import type { Static, TObject } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { systemFault } from '#lib/system-faults.ts'
 import type { Operation } from '#operations/operation.ts'
+import type { Output } from '#runtime/start/control.ts'
 import { execute } from './execute.ts'
-import { createOutput, indented, print, printError, printJson } from './output.ts'
+import { createOutput, indented, noOutput, print, printError, printJson, printResult } from './output.ts'
 
 export const exitDone = 0
 export const exitRefused = 1
@@ -22,20 +23,21 @@ export interface Cli {
     operation: Operation<S, R, I>,
     args: Static<S>,
     printing: Printing<R, I>,
-  ): Promise<R>
-  /** As `run`, for an operation that goes on until the operator ends it, which is then no error. */
-  follow<S extends TObject, R, I>(
+  ): Promise<R | undefined>
+  /** Runs an operation; nothing is printed but what `output` prints. */
+  execute<S extends TObject, R, I>(
     operation: Operation<S, R, I>,
     args: Static<S>,
-    printing: Printing<R, I>,
-  ): Promise<void>
-  /** For a command that did its work but has a refusal to report. */
-  setExitCode(code: number): void
-  exitCode(): number
+    output?: Output<I>,
+  ): Promise<R>
+  /** Set by a command that did its work but has a refusal to report. */
+  exitCode: number
 }
 
 export interface Printing<R, I = never> {
   json: boolean | undefined
+  /** It goes on until the operator ends it, which is then no error. */
+  endless?: boolean
   render(result: R): string
   /** Merges items that belong to the result into it; both are printed as one. */
   gather?(items: I[], result: R): R
@@ -44,43 +46,44 @@ export interface Printing<R, I = never> {
 }
 
 export function createCli(env: Environment, signal: AbortSignal): Cli {
-  let exitCode = exitDone
-  async function run<S extends TObject, R, I>(
-    operation: Operation<S, R, I>,
-    args: Static<S>,
-    printing: Printing<R, I>,
-  ): Promise<R> {
-    const items: I[] = []
-    const output = createOutput((value: I) => {
-      if (printing.gather) items.push(value)
-      else if (!printing.json && printing.item) print(printing.item(value))
-    })
-    try {
-      const last = await execute(operation, args, { env, output, signal })
-      const result = printing.gather ? printing.gather(items, last) : last
-      output.end()
-      if (printing.json) printJson(result)
-      else print(printing.render(result))
-      return result
-    } finally {
-      output.end()
-    }
-  }
-  return {
+  const cli: Cli = {
     env,
     signal,
-    run,
-    async follow(operation, args, printing) {
+    exitCode: exitDone,
+    execute: (operation, args, output = noOutput) => execute(operation, args, { env, output, signal }),
+    async run<S extends TObject, R, I>(
+      operation: Operation<S, R, I>,
+      args: Static<S>,
+      printing: Printing<R, I>,
+    ) {
+      const items: I[] = []
+      const output = createOutput((value: I) => {
+        if (printing.gather) items.push(value)
+        else if (!printing.json && printing.item) print(printing.item(value))
+      })
       try {
-        await run(operation, args, printing)
+        const last = await cli.execute(operation, args, output)
+        const result = printing.gather ? printing.gather(items, last) : last
+        output.end()
+        printResult(printing.json, result, () => printing.render(result))
+        return result
       } catch (error) {
-        if (!signal.aborted) throw error
+        if (printing.endless && signal.aborted) return undefined
+        throw error
+      } finally {
+        output.end()
       }
     },
-    setExitCode(code) {
-      exitCode = code
-    },
-    exitCode: () => exitCode,
+  }
+  return cli
+}
+
+/** Reads a whole number at the command line; `rule` is what others are refused with. */
+export function numberReader(rule: string, min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = Number(text)
+    if (/^\d{1,16}$/.test(text) && number >= min && number <= max) return number
+    throw new InvalidArgumentError(rule)
   }
 }
 

@@ -1,6 +1,6 @@
 /** The entry point of the `flotilla` command: hands over its arguments, its environment and the signals that stop it. */
 
-import { runCommandLine } from './run.ts'
+import { runCommandLine } from './program.ts'
 
 /** Aborts at the first signal; every later one changes nothing. */
 function stopSignal(): AbortSignal {

@@ -1,10 +1,10 @@
 /** Mounts actions as commands of a noun: their arguments, options and help follow from the declaration. */
 
 import { resolve } from 'node:path'
-import { Argument, InvalidArgumentError, Option, type Command as Program } from 'commander'
+import { Argument, Option, type Command as Program } from 'commander'
 import type { TObject, TSchema } from 'typebox'
 import type { Action, CommandLine, Shown } from '#operations/action.ts'
-import { type Cli, describe } from './cli.ts'
+import { type Cli, describe, numberReader } from './cli.ts'
 import { fields, oneLine, table, visibleJson } from './output.ts'
 
 /** `noun`: a command whose verbs they are, or the command itself of a name of one word. A name of three words has a noun of its own below it, which `nouns` describes. */
@@ -66,8 +66,7 @@ function mount(program: Program, cli: Cli, action: Action, command: Command): vo
       ...(gather ? { gather } : { item: (hint) => oneLine(String(hint)) }),
       render: (found) => textOf(command.render(found)),
     })
-    const code = command.exit?.(result) ?? 0
-    if (code > 0) cli.setExitCode(code)
+    if (result !== undefined) cli.exitCode = command.exit?.(result) ?? cli.exitCode
   })
 }
 
@@ -116,17 +115,12 @@ function noneOf(schema: AnySchema): string | symbol {
 function readerOf(schema: AnySchema): (text: string) => string | number {
   if (!typesOf(schema).includes('integer')) return (text) => text
   const words: unknown[] = [noneOf(schema), ...(schema.anyOf ?? []).map((one) => one.const)]
-  return (text) => (words.includes(text) ? text : wholeNumber(text, schema))
-}
-
-function wholeNumber(
-  text: string,
-  { rule, minimum = 0, maximum = Number.MAX_SAFE_INTEGER }: AnySchema,
-): number {
-  const number = Number(text)
-  const isInRange = rule === undefined || (number >= minimum && number <= maximum)
-  if (/^\d{1,16}$/.test(text) && Number.isSafeInteger(number) && isInRange) return number
-  throw new InvalidArgumentError(rule ?? 'It must be a whole number, 0 or more.')
+  const { rule, minimum = 0, maximum = Number.MAX_SAFE_INTEGER } = schema
+  const read =
+    rule === undefined
+      ? numberReader('It must be a whole number, 0 or more.', 0, Number.MAX_SAFE_INTEGER)
+      : numberReader(rule, minimum, maximum)
+  return (text) => (words.includes(text) ? text : read(text))
 }
 
 function put(args: Record<string, unknown>, [first, ...rest]: readonly string[], value: unknown): void {

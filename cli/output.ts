@@ -1,5 +1,6 @@
 /** What people see on the terminal: lines, tables, aligned fields, and a progress bar. Only this file writes to it. */
 
+import { readFileSync } from 'node:fs'
 import { SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import { indented, keepingLines, oneLine } from '#lib/terminal-text.ts'
@@ -19,6 +20,12 @@ export function printError(text: string): void {
 /** For programs: JSON as it is. */
 export function printJson(value: unknown): void {
   console.log(JSON.stringify(value))
+}
+
+/** The result of a command: as one JSON document, or in words. */
+export function printResult(json: boolean | undefined, result: unknown, render: () => string): void {
+  if (json) printJson(result)
+  else print(render())
 }
 
 /** Without a line break at its end. */
@@ -72,6 +79,8 @@ function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
+export const noOutput: Output = { item() {}, progress() {} }
+
 /** Passes items on as they come; progress is a bar on standard error where that is a terminal, else it is not shown. */
 export function createOutput<I = never>(onItem: (value: I) => void): Output<I> & { end(): void } {
   let bar: SingleBar | undefined
@@ -98,4 +107,9 @@ export function createOutput<I = never>(onItem: (value: I) => void): Output<I> &
     },
     end,
   }
+}
+
+export function platformVersion(): string {
+  const file = new URL('../package.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
 }

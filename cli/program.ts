@@ -1,19 +1,45 @@
-/** Builds the `flotilla` program: every command with its help. */
+/**
+ * The `flotilla` program: every command with its help; runs one command line and says how it ended by its exit code: 0 done,
+ * 1 refused or not found, 2 wrong use.
+ */
 
-import { readFileSync } from 'node:fs'
-import { Command as Program } from 'commander'
+import { CommanderError, Command as Program } from 'commander'
+import type { Environment } from '#lib/config.ts'
+import { AppError } from '#lib/errors.ts'
 import type { Action } from '#operations/action.ts'
-import { type Cli, describe } from './cli.ts'
-import { registerLocalSearch } from './commands/local-search.ts'
-import { indented, print, printJson } from './output.ts'
+import { type Cli, createCli, describe, exitDone, exitWrongUse, reportError } from './cli.ts'
+import { isLocalSearch, registerLocalSearch, runLocalSearch } from './commands/local-search.ts'
+import { indented, platformVersion, printResult } from './output.ts'
 
 type Register = (program: Program, cli: Cli) => void
+
+/** Runs one command; `signal` aborts when the operator gave up. */
+export async function runCommandLine(
+  args: readonly string[],
+  env: Environment,
+  signal: AbortSignal,
+): Promise<number> {
+  if (isLocalSearch(args)) return runLocalSearch(args, env)
+  const cli = createCli(env, signal)
+  try {
+    const words = withPlural(args)
+    const program = await buildProgram(cli, words)
+    await program.parseAsync(words, { from: 'user' })
+    return cli.exitCode
+  } catch (error) {
+    const json = args.includes('--json')
+    if (!(error instanceof CommanderError)) return reportError(error, json)
+    if (error.exitCode === 0) return exitDone
+    if (json) reportError(new AppError('bad_request', wrongUseOf(error)), json)
+    return exitWrongUse
+  }
+}
 
 /** In the order of the help. */
 const nouns: Record<string, () => Promise<Register>> = {
   start: async () => (await import('./commands/start.ts')).registerStart,
   run: async () => (await import('./commands/run.ts')).registerRun,
-  dispatch: async () => (await import('./commands/dispatch.ts')).registerDispatch,
+  dispatch: async () => (await import('./commands/run.ts')).registerDispatch,
   runs: async () => (await import('./commands/runs.ts')).registerRuns,
   node: async () => (await import('./commands/node.ts')).registerNode,
   agents: async () => {
@@ -80,7 +106,7 @@ async function noun(name: string, text: string, actions: readonly Action[]): Pro
 }
 
 /** `flotilla agent list` means `flotilla agents list`. */
-export const singulars: Readonly<Record<string, string>> = {
+const singulars: Readonly<Record<string, string>> = {
   agent: 'agents',
   'agent-key': 'agent-keys',
   user: 'users',
@@ -96,8 +122,7 @@ export const singulars: Readonly<Record<string, string>> = {
 function registerVersion(program: Program): void {
   const command = program.command('version').description('which version this is')
   describe(command, 'flotilla version').action(({ json }: { json?: boolean }) => {
-    if (json) printJson({ version: version() })
-    else print(version())
+    printResult(json, { version: platformVersion() }, platformVersion)
   })
 }
 
@@ -107,7 +132,7 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
     .description(
       'The platform under a fleet of AI agents: identity, shared vector memory, and the log beneath.',
     )
-    .version(version(), '--version')
+    .version(platformVersion(), '--version')
     // They quote what was typed, which may be an id of somebody else. Commands that are added take it over.
     .configureOutput({ outputError: (text, write) => write(`${indented(text.trimEnd())}\n`) })
     .addHelpText(
@@ -124,11 +149,6 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
   return program
 }
 
-function version(): string {
-  const file = new URL('../package.json', import.meta.url)
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
-}
-
 function silenceErrors(program: Program): void {
   program.configureOutput({ writeErr() {} })
   for (const command of program.commands) silenceErrors(command)
@@ -138,4 +158,15 @@ function silenceErrors(program: Program): void {
 function throwInsteadOfExit(program: Program): void {
   program.exitOverride().showHelpAfterError('(--help shows how it is used)')
   for (const command of program.commands) throwInsteadOfExit(command)
+}
+
+/** Commander has written its message to standard error already. */
+function wrongUseOf({ code, message }: CommanderError): string {
+  if (code === 'commander.help') return 'Say which command is meant: --help lists them.'
+  return message.replace(/^error: /, '')
+}
+
+/** `flotilla agent list` means `flotilla agents list`. */
+function withPlural([noun = '', ...rest]: readonly string[]): string[] {
+  return noun === '' ? rest : [Object.hasOwn(singulars, noun) ? singulars[noun]! : noun, ...rest]
 }

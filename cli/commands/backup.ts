@@ -1,29 +1,21 @@
 /** `flotilla backup`: the data directory's state of one instant in one file, while the platform runs or not. */
 
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
 import { syncPath } from '#lib/files.ts'
-import { type Manifest, readArchive, writeArchive } from '#operations/backup/archive.ts'
+import { readArchive, writeArchive } from '#operations/backup/archive.ts'
 import { type Copied, copyOperation, copyStopped } from '#operations/backup/backup.ts'
 import { isAlive } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { type Cli, describe } from '../cli.ts'
 import { executeInPlatform } from '../execute.ts'
-import { createOutput, line, print, printJson } from '../output.ts'
+import { createOutput, line, platformVersion, printResult } from '../output.ts'
 
 /** A backup into a folder. */
 const namedByTime = /^flotilla-[\dT-]+Z\.tar\.zst$/
-
-interface Result {
-  file: string
-  bytes: number
-  files: number
-  begun_at: string
-  version: string
-}
 
 export function registerBackup(program: Program, cli: Cli): void {
   const command = program
@@ -35,18 +27,17 @@ export function registerBackup(program: Program, cli: Cli): void {
   describe(command, 'flotilla backup /backups/flotilla.tar.zst\nflotilla backup /backups').action(
     async (target: string, { json }: { json?: boolean }) => {
       const result = await backUp(cli, target)
-      if (json) printJson(result)
-      else print(shown(result))
+      const { file, bytes, files, begun_at } = result
+      const size = `${(bytes / 2 ** 20).toFixed(1)} MiB`
+      printResult(json, result, () => {
+        return line`${file}: ${size}, ${files} files as of ${begun_at}; read back, every checksum is right`
+      })
     },
   )
 }
 
-function shown({ file, bytes, files, begun_at }: Result): string {
-  return line`${file}: ${sizeOf(bytes)}, ${files} files as of ${begun_at}; read back, every checksum is right`
-}
-
 /** The file gets its name when it is whole and was read back. */
-async function backUp({ env, signal }: Cli, target: string): Promise<Result> {
+async function backUp({ env, signal }: Cli, target: string) {
   const home = homeOf(env)
   const file = fileFor(target, home)
   removeLeftOvers(file)
@@ -61,13 +52,12 @@ async function backUp({ env, signal }: Cli, target: string): Promise<Result> {
       (await copyStopped(env, folder, session))
     const archive = join(partial, basename(file))
     const run = { progress: output.progress, signal }
-    await writeArchive({ folder, file: archive, version: versionOf(), begun_at }, run)
+    await writeArchive({ folder, file: archive, version: platformVersion(), begun_at }, run)
     rmSync(folder, { recursive: true, force: true })
-    const manifest: Manifest = await readArchive(archive, undefined, run)
+    const { version, files } = await readArchive(archive, undefined, run)
     if (existsSync(file)) throw exists(file)
     renameSync(archive, file)
     syncPath(dirname(file))
-    const { version, files } = manifest
     return { file, bytes: statSync(file).size, files, begun_at, version }
   } finally {
     rmSync(partial, { recursive: true, force: true })
@@ -111,13 +101,4 @@ function removeLeftOvers(file: string): void {
       rmSync(join(folder, name), { recursive: true, force: true })
     }
   }
-}
-
-function sizeOf(bytes: number): string {
-  return `${(bytes / 2 ** 20).toFixed(1)} MiB`
-}
-
-function versionOf(): string {
-  const file = new URL('../../package.json', import.meta.url)
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
 }

@@ -8,7 +8,7 @@ import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { execute } from '../execute.ts'
-import { createOutput, print, printJson, table } from '../output.ts'
+import { createOutput, printResult, table } from '../output.ts'
 
 /** Opening waits for engines that are away; the doctor reports them instead. */
 const openTimeoutMs = 15_000
@@ -21,9 +21,8 @@ export function registerDoctor(program: Program, cli: Cli): void {
     const { checks, openable } = await checkEnvironment(cli.env, { services, migrations: migrationFolders })
     if (openable) checks.push(...(await checkPlatform(cli)))
     const failed = checks.filter((check) => check.status === 'fail').length
-    if (json) printJson({ ok: failed === 0, checks })
-    else print(render(checks))
-    if (failed > 0) cli.setExitCode(exitRefused)
+    printResult(json, { ok: failed === 0, checks }, () => render(checks))
+    if (failed > 0) cli.exitCode = exitRefused
   })
 }
 

@@ -5,7 +5,7 @@ import { engineSettings, openEngines } from '#engines/open.ts'
 import { loadConfig } from '#lib/config.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { type Cli, describe } from '../cli.ts'
-import { line, print, printJson } from '../output.ts'
+import { line, printResult } from '../output.ts'
 
 const shownComponents = 8
 
@@ -20,8 +20,10 @@ export function registerEmbed(program: Program, cli: Cli): void {
     async (text: string, options: { json?: boolean }) => {
       const { model, vector } = await embedText(cli, text)
       const shown = vector.slice(0, shownComponents).map((component) => component.toFixed(4))
-      if (options.json) printJson({ model, dimension: vector.length, embedding: vector })
-      else print(line`${model}, ${vector.length} components: ${shown.join(' ')} …`)
+      const result = { model, dimension: vector.length, embedding: vector }
+      printResult(options.json, result, () => {
+        return line`${model}, ${vector.length} components: ${shown.join(' ')} …`
+      })
     },
   )
 }

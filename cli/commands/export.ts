@@ -18,7 +18,6 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
 import { exportOperation } from '#operations/export.ts'
 import { type Cli, describe } from '../cli.ts'
-import { execute } from '../execute.ts'
 import { createOutput, line, printError, printJson } from '../output.ts'
 
 /** The pause before writing again to a standard output that takes nothing at the moment. */
@@ -132,8 +131,7 @@ export function registerExport(program: Program, cli: Cli): void {
     const path = file === undefined ? undefined : resolve(file)
     try {
       const output = createOutput((lines: string) => sink.write(lines))
-      const session = { env: cli.env, output, signal: cli.signal }
-      const { records } = await execute(exportOperation, { collection }, session).finally(output.end)
+      const { records } = await cli.execute(exportOperation, { collection }, output).finally(output.end)
       sink.finish()
       if (json) printJson({ collection, records, file: path })
       else {

@@ -12,19 +12,20 @@ export function registerLag(program: Program, cli: Cli): void {
     .description('how many records each reader group has still to read')
     .option('--watch', 'refresh once a second until Ctrl-C')
   describe(lag, 'flotilla lag --watch').action(async (options: { watch?: boolean; json?: boolean }) => {
-    if (options.watch && options.json) {
+    const { watch = false } = options
+    if (watch && options.json) {
       throw new AppError('bad_request', '--json prints one document: leave --watch out.')
     }
     const printing = {
       json: options.json,
+      endless: watch,
       item(value: LagResult) {
         clearScreen()
         return render(value)
       },
-      render: (result: LagResult) => (options.watch ? '' : render(result)),
+      render: (result: LagResult) => (watch ? '' : render(result)),
     }
-    if (options.watch) await cli.follow(lagOperation, { watch: true }, printing)
-    else await cli.run(lagOperation, {}, printing)
+    await cli.run(lagOperation, { watch }, printing)
   })
 }
 

@@ -1,7 +1,7 @@
 /** `flotilla node`: a reference node for one agent, as a process of its own. */
 
 import { resolve } from 'node:path'
-import { InvalidArgumentError, type Command as Program } from 'commander'
+import type { Command as Program } from 'commander'
 import { loadConfig } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { isLoopbackHost } from '#lib/hosts.ts'
@@ -14,7 +14,7 @@ import { openReferenceAgents } from '#services/runs/reference-node/agents.ts'
 import { modelOf, modelSettings } from '#services/runs/reference-node/model.ts'
 import { openNodeServer } from '#services/runs/reference-node/node-server.ts'
 import { type ReferenceAgent, referenceAgents } from '#services/runs/reference-node/roster.ts'
-import type { Cli } from '../cli.ts'
+import { type Cli, numberReader } from '../cli.ts'
 import { line, print } from '../output.ts'
 
 interface NodeOptions {
@@ -28,6 +28,8 @@ interface NodeOptions {
 }
 
 const tokenVariable = 'FLOTILLA_NODE_TOKEN'
+
+const portOf = numberReader('It must be a port.', 0, 65_535)
 
 export function registerNode(program: Program, cli: Cli): void {
   program
@@ -122,9 +124,4 @@ function memoryOf(slug: string, { agentId = slug, key, url, hubUrl }: NodeOption
   const home = homeOf(env)
   const privateKeyFile = key === undefined ? defaultKeyFile(home, agentId) : resolve(key)
   return { agentId, privateKeyFile, home, vectorUrl: url, hubUrl }
-}
-
-function portOf(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) throw new InvalidArgumentError('It must be a port.')
-  return Number(text)
 }

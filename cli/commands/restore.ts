@@ -9,7 +9,7 @@ import { beginAgainOperation, refillOperation } from '#operations/backup/refill.
 import { restoreInto } from '#operations/backup/restore.ts'
 import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { type Cli, describe } from '../cli.ts'
-import { createOutput, line, print, printJson } from '../output.ts'
+import { createOutput, line, printResult } from '../output.ts'
 import type { Session } from '../run-here.ts'
 
 interface RestoreOptions {
@@ -45,8 +45,7 @@ export function registerRestore(program: Program, cli: Cli): void {
           ? await restoreEngines(session)
           : await restoreFile(session, resolve(named), options.check === true)
       output.end()
-      if (options.json) printJson(result)
-      else print(text)
+      printResult(options.json, result, () => text)
     } finally {
       output.end()
     }

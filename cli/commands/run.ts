@@ -1,43 +1,99 @@
-/** `flotilla run`: sends a message to an agent and shows what it, and those that it names, say. */
+/** `flotilla run` and `flotilla dispatch`: send a message to an agent, or to all, and show what they say. */
 
 import type { Command as Program } from 'commander'
-import type { RunView } from '#operations/runs.ts'
-import { startRunOperation } from '#operations/runs.ts'
-import { type Cli, describe } from '../cli.ts'
-import { execute } from '../execute.ts'
-import { fields, line, print, printJson } from '../output.ts'
-import { followToEnd, type MessageOptions, messageArgs, messageOptions, report } from './run-options.ts'
+import { startDispatchOperation, startRunOperation } from '#operations/runs.ts'
+import { type Followed, type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
+import { type Cli, describe, exitRefused } from '../cli.ts'
+import { fields, line, noOutput, print, printResult, write } from '../output.ts'
+import { createRunPrinter } from './run-printer.ts'
+
+interface MessageOptions {
+  json?: boolean
+  user?: string
+  session?: string
+  async?: boolean
+}
 
 export function registerRun(program: Program, cli: Cli): void {
-  const run = messageOptions(
+  const command = messageOptions(
     program.command('run').argument('<agent>', 'its codename').argument('<text>', 'the message'),
   ).description('send a message to an agent and show what it says')
-  describe(run, "flotilla run ATLAS 'Where is the courier described?'").action(
+  describe(command, "flotilla run ATLAS 'Where is the courier described?'").action(
     async (agent: string, text: string, options: MessageOptions) => {
-      const { json = false } = options
-      const session = { env: cli.env, output: { item() {}, progress() {} }, signal: cli.signal }
-      const args = { agent, ...messageArgs(text, options), streaming: !json }
-      const started = await execute(startRunOperation, args, session)
-      if (options.async) {
-        if (json) printJson({ run: started })
-        else print(fields(shortOf(started)))
-        return
-      }
-      const followed = await followToEnd(cli, started.runId, json)
-      if (!('run' in followed)) return
-      if (json) printJson(followed)
-      else print(endOf(followed.run))
-      report(cli, followed.run.status)
+      const args = { agent, ...messageArgs(text, options), streaming: !options.json }
+      const run = await cli.execute(startRunOperation, args)
+      const { runId, appName, sessionId, status } = run
+      const short = { run: runId, agent: appName, session: sessionId, status }
+      await showStarted(cli, { run }, { id: runId, short }, options)
     },
   )
 }
 
-function shortOf({ runId, appName, sessionId, status }: RunView) {
-  return { run: runId, agent: appName, session: sessionId, status }
+export function registerDispatch(program: Program, cli: Cli): void {
+  const command = messageOptions(program.command('dispatch').argument('<text>', 'the message')).description(
+    'send a message to all agents and show what they say, and what the orchestrator concludes',
+  )
+  describe(command, "flotilla dispatch 'What is known about the courier?'").action(
+    async (text: string, options: MessageOptions) => {
+      const dispatch = await cli.execute(startDispatchOperation, messageArgs(text, options))
+      const { goalId, sessionId, status, runs } = dispatch
+      const agents = runs.map(({ agent }) => agent).join(', ')
+      if (!options.async && !options.json) print(line`[dispatch ${goalId} to ${agents}]`)
+      const short = { dispatch: goalId, session: sessionId, status, agents }
+      await showStarted(cli, { dispatch }, { id: String(goalId), short }, options)
+    },
+  )
 }
 
-/** One line, and one for each agent that was named and did not join. */
-function endOf({ runId, sessionId, status, error, skipped }: RunView): string {
+function messageOptions(command: Program): Program {
+  return command
+    .option('--user <id>', 'in the name of this user (default: operator)')
+    .option('--session <id>', 'in this session (default: a new one)')
+    .option('--async', 'do not wait for the end')
+}
+
+function messageArgs(text: string, { user, session }: MessageOptions) {
+  return {
+    text,
+    ...(user === undefined ? {} : { userId: user }),
+    ...(session === undefined ? {} : { sessionId: session }),
+  }
+}
+
+/** Without --async what the agents say until all have ended; everything but a success is reported by the exit code. */
+async function showStarted(
+  cli: Cli,
+  started: object,
+  { id, short }: { id: string; short: Record<string, unknown> },
+  { json = false, async: isAsync }: MessageOptions,
+): Promise<void> {
+  if (isAsync) return printResult(json, started, () => fields(short))
+  const followed = await followToEnd(cli, id, json)
+  printResult(json, followed, () => endOf(followed))
+  const { status } = 'run' in followed ? followed.run : followed.dispatch
+  if (status !== 'completed') cli.exitCode = exitRefused
+}
+
+/** Interrupting it ends the showing, not the run. */
+async function followToEnd(cli: Cli, id: string, keep: boolean): Promise<Followed> {
+  const printer = createRunPrinter(write)
+  const output = { ...noOutput, item: (item: FollowedItem) => (keep ? undefined : printer.print(item)) }
+  try {
+    return await cli.execute(followRunOperation, { id, keep }, output)
+  } finally {
+    printer.end()
+  }
+}
+
+/** One line, and one for each agent that was named and did not join. The conclusion of a dispatch was shown as what the orchestrator said. */
+function endOf(followed: Followed): string {
+  if ('dispatch' in followed) {
+    const { goalId, status, runs, result } = followed.dispatch
+    const completed = runs.filter((run) => run.status === 'completed').length
+    const without = result === null ? '; there is no conclusion' : ''
+    return line`[dispatch ${goalId} ${status}: ${completed} of ${runs.length} agents answered${without}]`
+  }
+  const { runId, sessionId, status, error, skipped } = followed.run
   const why = error ? `: ${error.message}` : ''
   return [
     ...skipped.map(({ agent, reason }) => line`[${agent} did not join: ${reason}]`),

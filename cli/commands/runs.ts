@@ -1,10 +1,10 @@
 /** `flotilla runs`: runs and dispatches that were started, and canceling them. */
 
-import { InvalidArgumentError, Option, type Command as Program } from 'commander'
+import { Option, type Command as Program } from 'commander'
 import type { DispatchView, RunView } from '#operations/runs.ts'
 import { cancelRunOperation, listRunsOperation, type ShownRun, showRunOperation } from '#operations/runs.ts'
 import { type RunStatus, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
-import { type Cli, describe } from '../cli.ts'
+import { type Cli, describe, numberReader } from '../cli.ts'
 import { fields, indented, line, table } from '../output.ts'
 import { createRunPrinter } from './run-printer.ts'
 
@@ -20,6 +20,8 @@ interface ListOptions {
 }
 
 const anId = 'of a run, or the number of a dispatch'
+
+const numberOf = numberReader('It must be a whole number above 0.', 1, 999_999_999)
 
 export function registerRuns(program: Program, cli: Cli): void {
   const runs = program.command('runs').description('runs of agents, and dispatches to all of them')
@@ -106,10 +108,4 @@ function tableOf(runs: RunView[]): string {
     error?.code ?? null,
   ])
   return table(['run', 'agent', 'status', 'trigger', 'user', 'session', 'created', 'error'], rows)
-}
-
-function numberOf(text: string): number {
-  const number = Number(text)
-  if (/^\d{1,9}$/.test(text) && number >= 1) return number
-  throw new InvalidArgumentError('It must be a whole number above 0.')
 }

@@ -1,12 +1,12 @@
 /** `flotilla sink`: copies a public topic into files or a table of Postgres, each record once. */
 
 import { resolve } from 'node:path'
-import { InvalidArgumentError, Option, type Command as Program } from 'commander'
+import { Option, type Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
 import { type SinkResult, sinkJsonlOperation, sinkPostgresOperation } from '#operations/sink/sink.ts'
 import { catalog, topicByName } from '#topics/catalog.ts'
-import { type Cli, describe } from '../cli.ts'
+import { type Cli, describe, numberReader } from '../cli.ts'
 import { line } from '../output.ts'
 
 interface SinkOptions {
@@ -17,6 +17,8 @@ interface SinkOptions {
 }
 
 const mebibyte = 1024 * 1024
+
+const megabytes = numberReader('It must be a whole number above 0.', 1, 999_999)
 
 export function registerSink(program: Program, cli: Cli): void {
   const sink = program
@@ -36,7 +38,7 @@ function registerJsonl(sink: Program, cli: Cli): void {
   describe(jsonl, 'flotilla sink jsonl hub.records --to ./copies --no-follow').action(
     async (topic: string, { to, rotateMb, ...options }: SinkOptions & { to: string; rotateMb: number }) => {
       const args = { ...argsOf(topic, options), folder: resolve(to), rotateBytes: rotateMb * mebibyte }
-      await (args.follow ? cli.follow : cli.run)(sinkJsonlOperation, args, printing(options, resolve(to)))
+      await cli.run(sinkJsonlOperation, args, printing(args, options, resolve(to)))
     },
   )
 }
@@ -69,7 +71,7 @@ function registerPostgres(sink: Program, cli: Cli): void {
         name: name ?? target,
         mode: mode ?? (topicByName(topic)?.cleanup === 'compact' ? ('state' as const) : ('append' as const)),
       }
-      await (args.follow ? cli.follow : cli.run)(sinkPostgresOperation, args, printing(options, target))
+      await cli.run(sinkPostgresOperation, args, printing(args, options, target))
     },
   )
 }
@@ -94,16 +96,11 @@ function urlOf(url: string | undefined): string {
   throw new AppError('bad_request', 'Name the database by --url postgres://… or by SINK_POSTGRES_URL.')
 }
 
-function printing({ json }: SinkOptions, where: string) {
+function printing({ follow: endless }: { follow: boolean }, { json }: SinkOptions, where: string) {
   return {
     json,
+    endless,
     render: ({ topic, records, position }: SinkResult) =>
       line`${plural(records, 'record')} of ${topic} copied to ${where}, which is at ${position ?? 'its beginning'}`,
   }
-}
-
-function megabytes(text: string): number {
-  const number = Number(text)
-  if (/^\d{1,6}$/.test(text) && number > 0) return number
-  throw new InvalidArgumentError('It must be a whole number above 0.')
 }

@@ -1,11 +1,11 @@
 /** `flotilla topics`: the newest records of a topic, decoded; and more partitions for one. */
 
-import { InvalidArgumentError, type Command as Program } from 'commander'
+import type { Command as Program } from 'commander'
 import { topicActions } from '#operations/topics-list.ts'
 import { lastMax, tailTopicOperation } from '#operations/topics-tail.ts'
 import type { ShownRecord } from '#runtime/follow/show-record.ts'
 import { catalog } from '#topics/catalog.ts'
-import { type Cli, describe } from '../cli.ts'
+import { type Cli, describe, numberReader } from '../cli.ts'
 import { mountActions } from '../mount-actions.ts'
 import { visibleJson } from '../output.ts'
 
@@ -15,6 +15,8 @@ interface TailOptions {
   key?: string
   json?: boolean
 }
+
+const count = numberReader(`It must be a whole number, at most ${lastMax}.`, 0, lastMax)
 
 export function registerTopics(program: Program, cli: Cli): void {
   const topics = program.command('topics').description('the topics of the log')
@@ -30,19 +32,14 @@ export function registerTopics(program: Program, cli: Cli): void {
       const args = { topic, last, follow: follow && !json, ...(key === undefined ? {} : { key }) }
       const printing = {
         json,
+        endless: args.follow,
         item: shown,
         render: ({ records }: { records: ShownRecord[] }) => records.map(shown).join('\n'),
       }
-      await (args.follow ? cli.follow : cli.run)(tailTopicOperation, args, printing)
+      await cli.run(tailTopicOperation, args, printing)
     },
   )
   mountActions(topics, cli, topicActions)
 }
 
 const shown = (record: ShownRecord) => visibleJson(JSON.stringify(record))
-
-function count(text: string): number {
-  const number = Number(text)
-  if (/^\d+$/.test(text) && number <= lastMax) return number
-  throw new InvalidArgumentError(`It must be a whole number, at most ${lastMax}.`)
-}

@@ -53,16 +53,15 @@ export async function runTour(
   const output = options.quiet ? { item() {}, progress() {}, end() {} } : createOutput(() => {})
   const embedder = await openLocalEmbedder(cli)
   const began: Began = { cli, output, result, stored: [] }
-  const session = { env: cli.env, output, signal: cli.signal }
   try {
     const agent = await timed(
       began,
       'provision an agent',
       () =>
-        execute(
+        cli.execute(
           provisionAgentAction,
           { agent_id: agentId, role: 'tourist', volume: options.folder },
-          session,
+          output,
         ),
       ({ agent_id, public_key_fingerprint }) => `${agent_id}, ${public_key_fingerprint}`,
     )
@@ -77,7 +76,10 @@ export async function runTour(
       () => auditNotes(tour),
       (notes) => `${notes} notes`,
     )
-    result.lag = (await execute(lagOperation, {}, session)).groups.map(({ group, lag }) => ({ group, lag }))
+    result.lag = (await cli.execute(lagOperation, {}, output)).groups.map(({ group, lag }) => ({
+      group,
+      lag,
+    }))
     await timed(
       began,
       'remove what it made',

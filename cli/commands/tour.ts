@@ -8,7 +8,7 @@ import { AppError } from '#lib/errors.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { type Cli, describe } from '../cli.ts'
-import { line, print, printJson, table } from '../output.ts'
+import { line, printResult, table } from '../output.ts'
 import type { TourResult } from './tour-talk.ts'
 
 export function registerTour(program: Program, cli: Cli): void {
@@ -26,8 +26,7 @@ export function registerTour(program: Program, cli: Cli): void {
     const folder = mkdtempSync(join(tmpdir(), 'flotilla-tour-'))
     try {
       const result = await runTour(cli, { vectorUrl, runUrl, folder, quiet: options.json === true })
-      if (options.json) printJson(result)
-      else print(render(result))
+      printResult(options.json, result, () => render(result))
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }

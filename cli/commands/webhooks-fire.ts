@@ -10,8 +10,8 @@ import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { webhookEvents } from '#services/webhooks/event.ts'
 import { parseExact } from '#stidx/exact-json.ts'
-import { type Cli, describe } from '../cli.ts'
-import { line, print, printJson, table } from '../output.ts'
+import { type Cli, describe, numberReader } from '../cli.ts'
+import { line, printResult, table } from '../output.ts'
 
 interface FireOptions {
   event?: string
@@ -24,6 +24,8 @@ interface FireOptions {
   webhookUrl?: string
   json?: boolean
 }
+
+const seconds = numberReader('It must be a whole number of seconds.', 0, 999_999_999_999)
 
 export function registerWebhooksFire(webhooks: Program, cli: Cli): void {
   const fire = webhooks
@@ -47,8 +49,7 @@ flotilla webhooks fire --file event.json --targets audit-log`,
   ).action(async (options: FireOptions) => {
     const event = eventOf(options)
     const answer = await send(cli, event, options)
-    if (options.json) printJson(answer)
-    else print(render(answer))
+    printResult(options.json, answer, () => render(answer))
   })
 }
 
@@ -145,11 +146,6 @@ function parsed(text: string): unknown {
   } catch {
     throw new InvalidArgumentError('It must be JSON.')
   }
-}
-
-function seconds(text: string): number {
-  if (/^\d{1,12}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('It must be a whole number of seconds.')
 }
 
 function names(text: string): string[] {

@@ -8,7 +8,7 @@ import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.t
 import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { mountActions } from '../mount-actions.ts'
-import { line, print, printJson, table } from '../output.ts'
+import { line, printResult, table } from '../output.ts'
 import { registerWebhooksFire } from './webhooks-fire.ts'
 
 export function registerWebhooks(program: Program, cli: Cli): void {
@@ -42,9 +42,8 @@ function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
     (file: string | undefined, { rate, failures, callMs, json }: CheckOptions) => {
       const path = file === undefined ? targetsFileOf(cli.env).path : resolve(file)
       const result = checkTargetsFile(path, cli.env, { ratePerS: rate, failedShare: failures / 100, callMs })
-      if (json) printJson(result)
-      else print(render(result))
-      if (!result.ok) cli.setExitCode(exitRefused)
+      printResult(json, result, () => render(result))
+      if (!result.ok) cli.exitCode = exitRefused
     },
   )
 }

@@ -1,7 +1,7 @@
 /** A command line run in this process: its exit code and all that it printed. */
 
 import { expect, vi } from 'vitest'
-import { runCommandLine } from '../../cli/run.ts'
+import { runCommandLine } from '../../cli/program.ts'
 
 const never = new AbortController().signal
 

@@ -56,23 +56,20 @@ const sortBoats = defineAction({
 })
 
 async function typed(...words: string[]) {
-  const ran: { args: unknown; text: string; code: number }[] = []
-  let code = 0
+  const ran: { args: unknown; text: string }[] = []
   const cli = {
     async run(action: Action, args: never, printing: Printing<unknown>) {
       const result = await action.run({} as never, args)
-      ran.push({ args, text: printing.render(result), code })
+      ran.push({ args, text: printing.render(result) })
       return result
     },
-    setExitCode(given: number) {
-      code = given
-    },
+    exitCode: 0,
   } as unknown as Cli
   const program = new Program('flotilla').exitOverride().configureOutput({ writeErr() {} })
   mountCommands(program.command('boats'), cli, [sortBoats])
   for (const command of program.commands) for (const verb of command.commands) verb.exitOverride()
   await program.parseAsync(['boats', 'sort', ...words], { from: 'user' })
-  return { ...ran[0]!, code }
+  return { ...ran[0]!, code: cli.exitCode }
 }
 
 test('a command reads what the schema says, and lays out data that nobody can act through', async () => {
