@@ -106,10 +106,10 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
   function askInBackground(agent: LeasedAgent, giveBack: boolean): void {
     if (sweepAsks >= asksMax) return
     sweepAsks += 1
-    const asked = ask(agent, giveBack).catch(() => {})
-    asked.then(() => {
+    const over = () => {
       sweepAsks -= 1
-    })
+    }
+    ask(agent, giveBack).then(over, over)
   }
 
   function started(agent: LeasedAgent): () => void {
@@ -120,29 +120,6 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
     if (!agent.asking && agent.refillAt <= at && agent.lease.isLow(at)) ask(agent).catch(() => {})
     return end
   }
-  async function beginAfterWaiting(agent: LeasedAgent): Promise<() => void> {
-    const giveUpAt = now() + elsewhereMs
-    const lateAt = now() + lateMs
-    agent.waiting += 1
-    try {
-      for (let asked = false; ; ) {
-        const at = now()
-        if (agent.lease.mayBegin(at)) return started(agent)
-        if (isRefused(agent, at) && agent.lease.lacks(agent.refused!.limit, at)) throw refusalOf(agent, at)
-        if (agent.awayUntil > at || at > lateAt) throw limitsAway()
-        // An answer that was on its way before this request came may not have counted it.
-        if (!asked && agent.asking) await agent.asking.catch(() => {})
-        else {
-          await ask(agent)
-          asked = true
-          await waitOrRefuse(agent, giveUpAt, now)
-        }
-      }
-    } finally {
-      agent.waiting -= 1
-    }
-  }
-
   /** An agent without a lease and without a standing refusal is dropped. */
   function forget(): void {
     const at = now()
@@ -167,10 +144,7 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
     }
     // A lease that was forgotten and made again counts from nothing: it is another holder in the shared row.
     holders += 1
-    const agent: LeasedAgent = {
-      ...{ uid, lease: createAgentLease(uid, `${instance}-${holders}`, limits), asking: undefined },
-      ...{ waiting: 0, refused: undefined, last: { met: [], sentAt: 0 }, awayUntil: 0, refillAt: 0 },
-    }
+    const agent = newAgent(uid, createAgentLease(uid, `${instance}-${holders}`, limits))
     agents.set(uid, agent)
     return agent
   }
@@ -183,7 +157,7 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
      */
     begin(uid: string, limits: AgentLimits): (() => void) | Promise<() => void> {
       const agent = agentOf(uid, limits)
-      return agent.lease.mayBegin(now()) ? started(agent) : beginAfterWaiting(agent)
+      return agent.lease.mayBegin(now()) ? started(agent) : beginAfterWaiting(agent, now, ask, started)
     },
     /** Returns all leases. */
     async close(): Promise<void> {
@@ -200,8 +174,42 @@ export function createLeasedAgents(shared: SharedLimits, instance: string, now: 
   }
 }
 
+function newAgent(uid: string, lease: AgentLease): LeasedAgent {
+  const nothing = { asking: undefined, waiting: 0, refused: undefined, awayUntil: 0, refillAt: 0 }
+  return { uid, lease, last: { met: [], sentAt: 0 }, ...nothing }
+}
+
 function isRefused({ refused }: LeasedAgent, atMs: number): boolean {
   return refused !== undefined && refused.until > atMs
+}
+
+/** Resolves with what ends the operation that began, at the moment when nothing is lacking any more. */
+async function beginAfterWaiting(
+  agent: LeasedAgent,
+  now: () => number,
+  ask: (agent: LeasedAgent) => Promise<void>,
+  started: (agent: LeasedAgent) => () => void,
+): Promise<() => void> {
+  const giveUpAt = now() + elsewhereMs
+  const lateAt = now() + lateMs
+  agent.waiting += 1
+  try {
+    for (let asked = false; ; ) {
+      const at = now()
+      if (agent.lease.mayBegin(at)) return started(agent)
+      if (isRefused(agent, at) && agent.lease.lacks(agent.refused!.limit, at)) throw refusalOf(agent, at)
+      if (agent.awayUntil > at || at > lateAt) throw limitsAway()
+      // An answer that was on its way before this request came may not have counted it.
+      if (!asked && agent.asking) await agent.asking.catch(() => {})
+      else {
+        await ask(agent)
+        asked = true
+        await waitOrRefuse(agent, giveUpAt, now)
+      }
+    }
+  } finally {
+    agent.waiting -= 1
+  }
 }
 
 /** After an answer: waits a little when other gateways may return leases, else notes the refusal and throws it. */

@@ -46,22 +46,13 @@ interface StatusParts {
   signal: AbortSignal
 }
 
-interface TargetStatuses {
-  /** Couriers that are in the group now. */
-  couriers: number
-  targets: TargetStatus[]
-}
-
 /** Records of webhooks.attempts read in each partition. */
 const lookedThroughMax = 5_000
 const deliveries = webhooksDeliveries
 const attempts = webhooksAttempts
 
-/** Every target that owns a partition, and those of `names` that do not yet; by name. */
-export async function readTargetStatuses(
-  parts: StatusParts,
-  names: Iterable<string>,
-): Promise<TargetStatuses> {
+/** Every target that owns a partition, and those of `names` that do not yet, by name; and the couriers in the group now. */
+export async function readTargetStatuses(parts: StatusParts, names: Iterable<string>) {
   const assignments = await readAssignments(parts.relational)
   const all = [...new Set([...assignments.keys(), ...names])].sort()
   const { couriers, waiting } = await readWaiting(parts, new Set(assignments.values()))
