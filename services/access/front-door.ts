@@ -39,7 +39,7 @@ export type Access = Awaited<ReturnType<typeof openAccess>>
 
 type AccessContext = Pick<
   ServiceContext<'eventLog' | 'relational', unknown>,
-  'engines' | 'publisher' | 'log' | 'metrics' | 'instanceId'
+  'engines' | 'publisher' | 'log' | 'metrics'
 >
 
 interface AccessOptions {
@@ -79,7 +79,7 @@ interface AuditedOptions {
 export function audit(
   scope: FastifyInstance,
   trail: AuditTrail,
-  { agentOf = agentOfCaller, collectionOf = namedCollection }: AuditedOptions = {},
+  { agentOf = ({ caller }) => caller?.agentId ?? null, collectionOf = namedCollection }: AuditedOptions = {},
 ): void {
   if (!scope.hasRequestDecorator('audit')) scope.decorateRequest('audit', null)
   describeScope(scope, { problems: ['log_unavailable'] })
@@ -97,10 +97,6 @@ export function audit(
     entry.end(problem.code, problem.statusCode, reply.elapsedTime)
     throw error
   })
-}
-
-function agentOfCaller(request: FastifyRequest): string | null {
-  return request.caller?.agentId ?? null
 }
 
 /** What a faulty request named, if anything. */

@@ -4,7 +4,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { ulid } from 'ulid'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
-import { type Agent, changeAgent, isLabel, labelLengthMax, showAgent, updateRow } from '../agents/agents.ts'
+import { changeAgent, isLabel, labelLengthMax, showAgent, updateRow } from '../agents/agents.ts'
 
 export const agentKeyPattern = /^svc_[0-9a-f]{64}$/
 const agentKeyIdPattern = /^ak_[0-9a-z]{26}$/
@@ -52,7 +52,13 @@ export async function issueAgentKey(
   const record = await relational.transaction(async (tx) => {
     // Serializes concurrent issues: the second waits, and counts the first.
     const agent = await showAgent(tx, agentId, 'for update')
-    await refuseTooMany(tx, agent)
+    const held = await tx.query<{ live: number }>(
+      'select count(*) as live from platform.agent_keys where agent_uid = $1 and revoked_at is null',
+      [agent.uid],
+    )
+    if (held.rows[0]!.live >= liveKeysMax) {
+      throw new AppError('conflict', `${agent.agent_id} has ${liveKeysMax} agent keys: revoke one first.`)
+    }
     const { rows } = await tx.query<AgentKeyRecord>(
       `insert into platform.agent_keys as k (id, hash, agent_uid, label) values ($1, $2, $3, $4)
        returning k.id, $5::text as agent_id, k.label, k.created_at, k.last_used_at, k.revoked_at`,
@@ -125,13 +131,4 @@ async function showAgentKey(executor: SqlExecutor, id: string): Promise<AgentKey
   const record = rows[0]
   if (!record) throw new AppError('not_found', 'There is no agent key of this id.')
   return record
-}
-
-async function refuseTooMany(tx: SqlExecutor, agent: Agent): Promise<void> {
-  const { rows } = await tx.query<{ live: number }>(
-    'select count(*) as live from platform.agent_keys where agent_uid = $1 and revoked_at is null',
-    [agent.uid],
-  )
-  if (rows[0]!.live < liveKeysMax) return
-  throw new AppError('conflict', `${agent.agent_id} has ${liveKeysMax} agent keys: revoke one first.`)
 }

@@ -87,7 +87,12 @@ export async function placePrivateKey<T extends object>(
   work: (key: AgentKey) => Promise<T>,
 ): Promise<Omit<T, 'privateKeyPem'> & { privateKeyFile: string }> {
   const file = resolve(place.directory, fileName)
-  if (!place.force && existsSync(file)) throw keyExists(file)
+  if (!place.force && existsSync(file)) {
+    throw new AppError(
+      'conflict',
+      `${file} holds a key already: choose another volume, or replace it with --force.`,
+    )
+  }
   const key = generateAgentKey()
   const draft = writeDraft(file, key.privateKeyPem)
   let result: T & { privateKeyPem?: string }
@@ -134,11 +139,4 @@ function settle(draft: string, file: string, force: boolean): void {
   }
   if (!force) rmSync(draft)
   syncPath(dirname(file))
-}
-
-function keyExists(file: string): AppError {
-  return new AppError(
-    'conflict',
-    `${file} holds a key already: choose another volume, or replace it with --force.`,
-  )
 }

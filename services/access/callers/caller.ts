@@ -118,6 +118,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts) {
     throw error
   })
   const current = () => tails.every((tail) => tail.current())
+  const slow = () => new AppError('relational_engine_unavailable', 'The database is slow.')
   const isDue = ({ checkedAt }: Remembered) => performance.now() - checkedAt >= recheckMs
 
   async function check(credential: string, known: Remembered | undefined): Promise<Caller> {
@@ -142,7 +143,7 @@ export async function openFollowedCallers(parts: FollowedCallersParts) {
     for (let round = 1; ; round++) {
       const seen = changes
       const asked = parts.ask(credential)
-      const answer = await (brief ? withTimeout(asked, recheckTimeoutMs, databaseIsSlow) : asked)
+      const answer = await (brief ? withTimeout(asked, recheckTimeoutMs, slow) : asked)
       const found = answer && { ...answer, checkedAt: performance.now() }
       if (changes !== seen && round < roundsMax) continue
       // A row read before a change must not be kept after it.
@@ -205,8 +206,4 @@ function createMemory() {
       for (const credential of [...(byOwner.get(owner) ?? [])]) callers.delete(credential)
     },
   }
-}
-
-function databaseIsSlow(): AppError {
-  return new AppError('relational_engine_unavailable', 'The database is slow.')
 }

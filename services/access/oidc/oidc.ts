@@ -32,9 +32,6 @@ const discoveredForMs = 3_600_000
 export function createOidc(settings: OidcSettings, log: Logger) {
   let discovered: { at: number; config: Promise<Configuration> } | undefined
 
-  /** Loaded only here: most platforms have no such provider. */
-  const library = () => import('openid-client')
-
   async function configuration(client: Client): Promise<Configuration> {
     if (discovered && performance.now() - discovered.at < discoveredForMs) return discovered.config
     const asking = { at: performance.now(), config: discover(client, settings) }
@@ -46,7 +43,8 @@ export function createOidc(settings: OidcSettings, log: Logger) {
   }
 
   async function translated<T>(what: string, work: (client: Client) => Promise<T>): Promise<T> {
-    const client = await library()
+    // Loaded only here: most platforms have no such provider.
+    const client = await import('openid-client')
     try {
       return await work(client)
     } catch (error) {

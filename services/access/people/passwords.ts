@@ -43,7 +43,11 @@ export function createPasswords(cost: ScryptCost = todaysCost, runs = runScrypt)
 
   async function derive(password: string, salt: Buffer, of: ScryptCost, caller: string): Promise<Buffer> {
     const before = pending.get(caller) ?? 0
-    if (before >= perCallerMax) throw tooMany()
+    if (before >= perCallerMax) {
+      throw new AppError('rate_limited', 'Too many passwords of this address are being checked.', {
+        retryAfter: 1,
+      })
+    }
     pending.set(caller, before + 1)
     try {
       return await queue.take(caller, patienceMs, overloaded, () => runs(password, salt, of))
@@ -138,12 +142,6 @@ function isSame(one: ScryptCost, other: ScryptCost): boolean {
 
 function base64(bytes: Buffer): string {
   return bytes.toString('base64').replace(/=+$/, '')
-}
-
-function tooMany(): AppError {
-  return new AppError('rate_limited', 'Too many passwords of this address are being checked.', {
-    retryAfter: 1,
-  })
 }
 
 function overloaded(): AppError {

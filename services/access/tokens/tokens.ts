@@ -51,7 +51,10 @@ export async function openTokens(parts: TokensParts) {
         : holders.find(keyHash))
       return caller && { caller }
     },
-    refused: (credential) => (keyHashIn(credential) === undefined ? refused() : refusedKey()),
+    refused: (credential) =>
+      keyHashIn(credential) === undefined
+        ? refused()
+        : new AppError('unauthorized', 'The agent key is not valid.'),
     changed: watches.changed,
   })
 
@@ -96,10 +99,6 @@ const keyCredential = 'key '
 
 function keyHashIn(credential: string): string | undefined {
   return credential.startsWith(keyCredential) ? credential.slice(keyCredential.length) : undefined
-}
-
-function refusedKey(): AppError {
-  return new AppError('unauthorized', 'The agent key is not valid.')
 }
 
 function refused(): AppError {

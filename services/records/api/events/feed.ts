@@ -89,11 +89,12 @@ export async function openFeed(parts: FollowParts & { codec: Codec }) {
     for (const [partition, offset] of following.positions())
       next[partition] = Math.max(next[partition]!, offset)
   })
+  const away = () => new AppError('log_unavailable', 'The log does not answer.', { retryAfter: 1 })
   // Each stream asks for it.
   ready.catch(() => undefined)
   return {
     /** Resolves once the topic is followed. Rejects with AppError `log_unavailable` while the log is away. */
-    ready: () => withTimeout(ready, deadlines.request.awayMs, logIsAway),
+    ready: () => withTimeout(ready, deadlines.request.awayMs, away),
     /** How far the streams have come. */
     position: (): StreamPosition => ({ epoch, next: [...next] }),
     /** Calls `listener` with each record from `position` on until the result is called. */
@@ -109,10 +110,6 @@ export async function openFeed(parts: FollowParts & { codec: Codec }) {
     follow: (options: FollowRecords) => followRecords(parts, hubRecords, options),
     close: following.close,
   }
-}
-
-function logIsAway(): AppError {
-  return new AppError('log_unavailable', 'The log does not answer.', { retryAfter: 1 })
 }
 
 const base = 36

@@ -123,10 +123,10 @@ async function fire(relay: FireParts, request: FastifyRequest, event: PreparedEv
     return { target: name, sequence: position!.offset }
   }
   // Finding a partition and writing to it share the time.
-  const deliveries = await withTimeout(Promise.all(chosen.map(publish)), answerTimeoutMs, logUnavailable)
+  const deliveries = await withTimeout(
+    Promise.all(chosen.map(publish)),
+    answerTimeoutMs,
+    () => new AppError('log_unavailable', 'The event log does not answer.', { retryAfter: 1 }),
+  )
   return { idempotency_key: event.idempotency_key, deliveries }
-}
-
-function logUnavailable(): AppError {
-  return new AppError('log_unavailable', 'The event log does not answer.', { retryAfter: 1 })
 }
