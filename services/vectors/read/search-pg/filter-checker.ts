@@ -3,20 +3,22 @@
  * refused.
  */
 
-import { nameOfConstruct, textsOf } from './construct-names.ts'
 import { invalidFilter, notAllowed, quoted } from './faults.ts'
-import { castOf, familyOfLiteral, literalOf, shown } from './filter-literals.ts'
-import { nodeOf, type SqlNode } from './filter-parser.ts'
+import { nameOfConstruct, nodeOf, type SqlNode, textsOf } from './filter-parser.ts'
 import {
   type Column,
   type Comparison,
   type Condition,
+  castOf,
   elementFamily,
   type Family,
   familyNames,
   familyOf,
+  familyOfLiteral,
   type Likeness,
+  literalOf,
   type Operand,
+  shown,
 } from './filter-types.ts'
 
 /** Levels of AND, OR and NOT. */

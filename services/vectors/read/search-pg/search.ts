@@ -5,14 +5,14 @@ import type { Mirror, ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { createTurns } from '#lib/turns.ts'
-import { createEligibleRows } from './eligible.ts'
 import { isChangedTable, isOverLimit, isTimeout, problemOf, queryTimeout } from './faults.ts'
 import { loadFilterCompiler, withTimeLimit } from './filter.ts'
-import { nearestKeys } from './slices.ts'
 import {
+  createEligibleRows,
   exactStatement,
   indexedStatement,
   keysFilter,
+  nearestKeys,
   parametersOf,
   type StatementParts,
 } from './statement.ts'
@@ -45,14 +45,6 @@ export interface PgFound {
   hits: PgHit[]
   /** Rows that match the filter; may be an estimate or up to 5 s old. */
   eligible: number
-}
-
-export interface PgSearch {
-  /**
-   * Throws AppError `table_not_found`, `invalid_filter`, `query_timeout` or `relational_engine_unavailable`. `ready` is
-   * awaited after the checks and before the search.
-   */
-  search(query: PgQuery, ready?: () => Promise<void>): Promise<PgFound>
 }
 
 /**
@@ -90,12 +82,14 @@ interface Row {
   eligible?: number
 }
 
+export type PgSearch = Awaited<ReturnType<typeof loadPgSearch>>
+
 /** Loads the parser of filters. A search ends after `timeoutMs`. */
 export async function loadPgSearch(
   mirror: Pick<Mirror, 'driver' | 'read'>,
   quick: QuickLimit = quickLimits[mirror.driver],
   timeoutMs: number = deadlines.request.searchPgMs,
-): Promise<PgSearch> {
+) {
   const settings = mirror.driver === 'postgres' ? serverSettings : everywhere
   const readWith =
     (options: ReadOptions): ReadRows =>
@@ -140,7 +134,11 @@ export async function loadPgSearch(
   }
 
   return {
-    async search(query, ready) {
+    /**
+     * Throws AppError `table_not_found`, `invalid_filter`, `query_timeout` or `relational_engine_unavailable`. `ready` is
+     * awaited after the checks and before the search.
+     */
+    async search(query: PgQuery, ready?: () => Promise<void>): Promise<PgFound> {
       try {
         return await run(query, ready).catch((error: unknown) => {
           if (!isChangedTable(error)) throw error

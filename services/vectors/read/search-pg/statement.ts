@@ -1,9 +1,15 @@
-/** The SQL statements of search-pg: nearest rows by index or exactly, and how many rows there are. */
+/**
+ * The SQL statements of search-pg: nearest rows by index or exactly, and how many rows there are; and the searches that
+ * take several statements.
+ */
 
-import type { SqlValue } from '#engines/relational/port.ts'
-import type { EmittedFilter } from './filter.ts'
+import { LRUCache } from 'lru-cache'
+import type { SqlResult, SqlValue } from '#engines/relational/port.ts'
+import { withTimeout } from '#lib/backoff.ts'
+import { isTimeout } from './faults.ts'
+import { type EmittedFilter, withTimeLimit } from './filter.ts'
 import { type Column, quoteName } from './filter-types.ts'
-import { joinedAlias, type SearchTable, tableAlias } from './tables.ts'
+import { joinedAlias, type ReadRows, type SearchTable, tableAlias } from './tables.ts'
 
 export interface StatementParts {
   table: SearchTable
@@ -50,7 +56,7 @@ export function exactStatement(parts: StatementParts): string {
  * where `matches` is null it was not. The parameters are the filter's, the vector, the key to begin behind, and how
  * many rows to look at.
  */
-export function sliceStatement(filter: EmittedFilter, sliceMs: number): string {
+function sliceStatement(filter: EmittedFilter, sliceMs: number): string {
   const [vector, collection, id, rows] = [1, 2, 3, 4].map((n) => `$${filter.params.length + n}`)
   const inTime = `pg_catalog.clock_timestamp() < pg_catalog.statement_timestamp() + interval '${sliceMs} ms'`
   return `select ${tableAlias}.collection, ${tableAlias}.id, asked.matches,
@@ -66,7 +72,7 @@ export function sliceStatement(filter: EmittedFilter, sliceMs: number): string {
 }
 
 /** The condition that is true for these rows of `embeddings`. */
-export function keysFilter(keys: { collection: string; id: string }[]): EmittedFilter {
+export function keysFilter(keys: Key[]): EmittedFilter {
   const key = `${tableAlias}.collection, ${tableAlias}.id`
   return {
     sql: `((${key}) in (select * from unnest($1::pg_catalog.text[], $2::pg_catalog.text[])))`,
@@ -77,7 +83,7 @@ export function keysFilter(keys: { collection: string; id: string }[]): EmittedF
 }
 
 /** How many rows there are, exactly. */
-export function countStatement(table: SearchTable): string {
+function countStatement(table: SearchTable): string {
   return `select count(*) as eligible from ${tableOf(table)} as ${tableAlias}`
 }
 
@@ -85,7 +91,7 @@ export function countStatement(table: SearchTable): string {
  * How many rows the planner expects of the filter; the parameters are the filter's. Where the joined table
  * alone is enough, only that is asked: for a join by two correlated columns the planner expects too few rows.
  */
-export function estimateStatement(parts: Pick<StatementParts, 'table' | 'filter'>): string {
+function estimateStatement(parts: Pick<StatementParts, 'table' | 'filter'>): string {
   const { columns = [], sql } = parts.filter ?? {}
   const isKey = ({ name }: Column) => name === 'id' || name === 'collection'
   const joins = columns.some(({ alias }) => alias === joinedAlias)
@@ -144,4 +150,135 @@ function orderOf(table: SearchTable): string {
 
 function tableOf(table: SearchTable): string {
   return `vectors.${quoteName(table.name)}`
+}
+
+/** A slice asks no further row after this time. */
+const sliceMs = 6
+/** A slice in which a single row takes longer than this ends the search. */
+const rowMs = 250
+const rowsMin = 8
+const rowsMax = 500
+
+interface Key {
+  collection: string
+  id: string
+}
+
+interface SliceRow extends Key {
+  /** null: the row was not asked. */
+  matches: boolean | null
+  distance: number | null
+}
+
+type Match = Key & { distance: number }
+
+/**
+ * Searches under a condition that takes long, on an engine that cannot end a statement: some rows at a time, so that
+ * others get their turns in between. It finds what one statement finds, when no row changes meanwhile. `read` runs one slice, when it is its
+ * turn. Resolves with undefined past `endAt` (performance.now).
+ */
+export async function nearestKeys(
+  read: (text: string, params: SqlValue[]) => Promise<SqlResult<SliceRow>>,
+  query: { filter: EmittedFilter; vector: Float32Array; limit: number },
+  endAt: number,
+): Promise<{ keys: Key[]; eligible: number } | undefined> {
+  const filter = withTimeLimit(query.filter, rowMs)
+  const text = sliceStatement(filter, sliceMs)
+  let nearest: Match[] = []
+  let eligible = 0
+  let behind: Key = { collection: '', id: '' }
+  let size = rowsMin
+  while (performance.now() < endAt) {
+    const { rows } = await read(text, [...filter.params, query.vector, behind.collection, behind.id, size])
+    const missed = rows.findIndex(({ matches }) => matches === null)
+    const asked = missed < 0 ? rows : rows.slice(0, missed)
+    const matches = asked.filter((row) => row.matches) as Match[]
+    eligible += matches.length
+    nearest = [...nearest, ...matches].sort(nearerFirst).slice(0, query.limit)
+    if (missed < 0 && rows.length < size) return { keys: nearest, eligible }
+    behind = asked.at(-1) ?? behind
+    size = missed < 0 ? Math.min(size * 2, rowsMax) : Math.max(asked.length, Math.ceil(size / 2), rowsMin)
+  }
+  return undefined
+}
+
+/** Ties by id, then by collection, code point by code point. */
+function nearerFirst(a: Match, b: Match): number {
+  return a.distance - b.distance || compareText(a.id, b.id) || compareText(a.collection, b.collection)
+}
+
+/** The order of UTF-8 bytes is that of code points. */
+function compareText(a: string, b: string): number {
+  return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b))
+}
+
+const keptMs = 5_000
+/** After this time a search gets the old figure, and starts counting again in the background. */
+const renewedMs = 3_000
+/** For a table that takes long to count: the share of time that may be spent on counting. */
+const countingShare = 0.02
+/** How long a search waits for the first count of a table. */
+const countPatienceMs = 1_000
+const keptMax = 1_000
+
+interface Counted {
+  at: number
+  tookMs: number
+  rows: number
+}
+
+type Parts = Pick<StatementParts, 'table' | 'filter'>
+
+/** How many rows a search goes through, at most five seconds old where counting is quick. With a filter the result is an estimate; without one it is exact, except for tables that are too large to count. */
+export function createEligibleRows() {
+  const kept = new LRUCache<string, Counted>({ max: keptMax })
+  const asked = new Map<string, Promise<number>>()
+
+  async function estimate(parts: Parts, read: ReadRows): Promise<number> {
+    const { rows } = await read<Record<string, [{ Plan: { 'Plan Rows': number } }]>>(
+      estimateStatement(parts),
+      parts.filter?.params ?? [],
+    )
+    return Object.values(rows[0]!)[0]![0].Plan['Plan Rows']
+  }
+  async function count({ table }: Parts, read: ReadRows): Promise<number> {
+    const { rows } = await read<{ eligible: number }>(countStatement(table), [])
+    return rows[0]!.eligible
+  }
+  async function ask(parts: Parts, read: ReadRows): Promise<number> {
+    if (parts.filter !== undefined) return estimate(parts, read)
+    const tooLong = new Error('counting takes too long')
+    try {
+      return await withTimeout(count(parts, read), countPatienceMs, () => tooLong)
+    } catch (error) {
+      // A table that is too large to count gets the planner's estimate.
+      if (error === tooLong || isTimeout(error)) return estimate(parts, read)
+      throw error
+    }
+  }
+  function renew(key: string, parts: Parts, read: ReadRows): Promise<number> {
+    const running = asked.get(key)
+    if (running) return running
+    const at = performance.now()
+    const asking = ask(parts, read)
+      .then((rows) => {
+        kept.set(key, { at, tookMs: performance.now() - at, rows })
+        return rows
+      })
+      .finally(() => asked.delete(key))
+    asked.set(key, asking)
+    return asking
+  }
+  /** `read` is used where the figure must be asked for. */
+  return async (parts: Parts, read: ReadRows): Promise<number> => {
+    const { table, filter } = parts
+    const key = JSON.stringify([table.name, filter?.sql ?? '', filter?.params ?? []])
+    const found = kept.get(key)
+    if (found === undefined) return renew(key, parts, read)
+    const age = performance.now() - found.at
+    const patience = found.tookMs / countingShare
+    if (age > Math.max(keptMs, patience * 2)) return renew(key, parts, read)
+    if (age > Math.max(renewedMs, patience)) renew(key, parts, read).catch(() => {})
+    return found.rows
+  }
 }

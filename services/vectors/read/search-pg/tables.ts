@@ -22,13 +22,6 @@ export interface SearchTable {
   bytes: number
 }
 
-interface SearchTables {
-  /** Throws AppError `table_not_found`. */
-  get(name: string): Promise<SearchTable>
-  /** The columns are out of date: the next `get` reads again. */
-  forget(): void
-}
-
 /** The table of the platform; more columns of its rows are in `metadata` under the same key. */
 const joinedTable = { name: 'embeddings', to: 'metadata' }
 export const tableAlias = 'p'
@@ -59,7 +52,7 @@ interface CatalogueRow {
 
 type Tables = ReadonlyMap<string, SearchTable>
 
-export function createSearchTables(read: ReadRows, now = () => performance.now()): SearchTables {
+export function createSearchTables(read: ReadRows) {
   let kept: Tables = new Map()
   /** The rows that `kept` was made from, to find out whether anything changed. */
   let seen = ''
@@ -67,7 +60,7 @@ export function createSearchTables(read: ReadRows, now = () => performance.now()
   let reading: Promise<Tables> | undefined
 
   async function readCatalogue(): Promise<Tables> {
-    const begun = now()
+    const begun = performance.now()
     const { rows } = await read<CatalogueRow>(catalogue, [])
     const text = JSON.stringify(rows.map(({ bytes, ...column }) => column))
     // Filters are compiled once for each table object, so a table that did not change must stay the same object.
@@ -87,8 +80,9 @@ export function createSearchTables(read: ReadRows, now = () => performance.now()
     return reading
   }
   return {
-    async get(name) {
-      const age = now() - readAt
+    /** Throws AppError `table_not_found`. */
+    async get(name: string): Promise<SearchTable> {
+      const age = performance.now() - readAt
       const known = kept.get(name)
       if (known && age < keptMs) return known
       if (age < missPauseMs) throw notFound(name, kept)
@@ -97,7 +91,8 @@ export function createSearchTables(read: ReadRows, now = () => performance.now()
       if (found) return found
       throw notFound(name, tables)
     },
-    forget() {
+    /** The columns are out of date: the next `get` reads again. */
+    forget(): void {
       readAt = Number.NEGATIVE_INFINITY
     },
   }
