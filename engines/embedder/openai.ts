@@ -7,11 +7,11 @@ import type { Embedder } from './port.ts'
 interface OpenAiOptions {
   /** The endpoint itself (`…/embeddings`) or its base (`…/v1`, or the host alone). */
   url: string
-  apiKey?: string
+  apiKey?: string | undefined
   /** Default `text-embedding-3-small`, which has 1536 dimensions. */
-  model?: string
+  model?: string | undefined
   /** Asks the model for shorter vectors, at most 1536. Only for models that were trained for it. */
-  dimensions?: number
+  dimensions?: number | undefined
   /** Time limit of one request. Default 10,000. */
   timeoutMs?: number
 }

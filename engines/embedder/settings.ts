@@ -38,10 +38,5 @@ export function embeddingsEndpoint(settings: Static<typeof embedderSettings>) {
   const { EMBEDDINGS_URL: url, EMBEDDINGS_API_KEY: apiKey, EMBEDDINGS_MODEL: model } = settings
   const { EMBEDDINGS_DIMENSIONS: dimensions } = settings
   if (!url) return null
-  return {
-    url,
-    ...(apiKey ? { apiKey } : {}),
-    ...(model ? { model } : {}),
-    ...(dimensions ? { dimensions } : {}),
-  }
+  return { url, apiKey: apiKey || undefined, model: model || undefined, dimensions }
 }

@@ -4,6 +4,7 @@
  */
 
 import { AppError } from '#lib/errors.ts'
+import { createLru } from '#lib/lru.ts'
 import type { LogPosition, PointOperation } from './port.ts'
 
 export const vectorDimension = 1536
@@ -43,21 +44,19 @@ export function comparePositions(a: LogPosition, b: LogPosition): number {
  */
 export function checkOperations(operations: PointOperation[], dimension: number, from = 0): void {
   operations.forEach((operation, i) => {
-    const fault =
-      idFault(operation.id) ?? (operation.kind === 'upsert' && vectorFault(operation.vector, dimension))
-    if (fault) throw refusal(`/operations/${from + i}`, fault)
+    const path = `/operations/${from + i}`
+    const message = faultOf(operation, dimension)
+    if (message === undefined) return
+    throw new AppError('validation_failed', `The vector engine refuses ${path}: ${message}.`, {
+      errors: [{ path, message }],
+    })
   })
 }
 
-function refusal(path: string, message: string): AppError {
-  return new AppError('validation_failed', `The vector engine refuses ${path}: ${message}.`, {
-    errors: [{ path, message }],
-  })
-}
-
-function idFault(id: string): string | undefined {
+function faultOf(operation: PointOperation, dimension: number): string | undefined {
   // A lone surrogate has no UTF-8 form: it would come back as another id.
-  return id.isWellFormed() ? undefined : 'the id is not well-formed Unicode'
+  if (!operation.id.isWellFormed()) return 'the id is not well-formed Unicode'
+  return operation.kind === 'upsert' ? vectorFault(operation.vector, dimension) : undefined
 }
 
 /** Also refuses a vector without direction, which has no cosine. */
@@ -67,6 +66,22 @@ function vectorFault(vector: Float32Array, dimension: number): string | undefine
   for (let i = 0; i < vector.length; i++) sum += vector[i]! * vector[i]!
   if (!Number.isFinite(sum)) return 'the vector has a component that is not a finite number'
   return sum === 0 ? 'the vector is zero and has no direction' : undefined
+}
+
+const countAgeMsMax = 5_000
+const countsKept = 200
+
+/** Keeps counts for five seconds: `of` says what is counted. */
+export function createRecentCounts() {
+  const counts = createLru<string, number>(countsKept, { ttl: countAgeMsMax })
+  return async (of: unknown, count: () => Promise<number>): Promise<number> => {
+    const key = JSON.stringify(of)
+    const known = counts.get(key)
+    if (known !== undefined) return known
+    const counted = await count()
+    counts.set(key, counted)
+    return counted
+  }
 }
 
 export function vectorsUnavailable(cause?: unknown): AppError {

@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { unlessAborted, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
-import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
+import { openWorker } from '#lib/worker-rpc.ts'
 import { checkOperations, newestPerId, vectorDimension, vectorsUnavailable } from './collections.ts'
 import type { MessageLog } from './embedded/points-file.ts'
 import type { Write } from './embedded/points-table.ts'
@@ -76,6 +76,15 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
       throw new AppError('collection_not_found', `There is no collection "${collection}".`)
     })
   }
+  async function closeAll(): Promise<void> {
+    try {
+      await withTimeout(call.close(), closeTimeoutMs, () => new Error('closing took too long'))
+    } catch (error) {
+      // Nothing is lost: without the mark of a clean stop the next start builds the index again.
+      log.warn({ cause: describeError(error) }, 'vectors.close-failed')
+    }
+    await worker.terminate()
+  }
   return {
     driver,
     apply: (collection, operations, { generation, signal } = {}) =>
@@ -124,7 +133,7 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
       run('ping', () => withTimeout(call.ping(), timeoutMs, vectorsUnavailable)),
     close() {
       ending = true
-      closing ??= closeWorker(worker, log)
+      closing ??= closeAll()
       return closing
     },
   }
@@ -156,19 +165,6 @@ function packWrites(operations: PointOperation[], dimension: number) {
 
 function unpack({ payload, ...point }: PackedPoint) {
   return payload === undefined ? point : { ...point, payload: JSON.parse(payload) as Payload }
-}
-
-async function closeWorker(
-  worker: WorkerClient<EmbeddedHandlers>,
-  log: Pick<Logger, LogLevel>,
-): Promise<void> {
-  try {
-    await withTimeout(worker.call.close(), closeTimeoutMs, () => new Error('closing took too long'))
-  } catch (error) {
-    // Nothing is lost: without the mark of a clean stop the next start builds the index again.
-    log.warn({ cause: describeError(error) }, 'vectors.close-failed')
-  }
-  await worker.terminate()
 }
 
 function demandTableName(name: string): void {

@@ -45,11 +45,7 @@ function tokenOf(path: string, value: string | number | boolean): string {
 
 /** The words that a matching payload has (or else `wideToken`), each once. */
 export function filterTokens(filter: Filter | undefined): string[] {
-  return [...new Set((filter?.must ?? []).map(conditionToken))]
-}
-
-function conditionToken(condition: FilterCondition): string {
-  return tokenOf(condition.key, condition.match.value)
+  return [...new Set((filter?.must ?? []).map(({ key, match }) => tokenOf(key, match.value)))]
 }
 
 /** The words of a payload, each once; `[wideToken]` when there are more than `most`. */

@@ -1,10 +1,6 @@
 /** Computes exact cosine scores and keeps the best k: the one order of hits, which all drivers share. */
 
-/** What decides where a hit is in the order. */
-export interface Scored {
-  id: string
-  score: number
-}
+import type { Hit } from './port.ts'
 
 /** Length of a vector, in float64. */
 export function norm(vector: Float32Array): number {
@@ -52,7 +48,7 @@ function surrogatesLast(unit: number): number {
 }
 
 /** Falling score, ties by id. */
-export function compareHits(a: Scored, b: Scored): number {
+export function compareHits(a: Pick<Hit, 'id' | 'score'>, b: Pick<Hit, 'id' | 'score'>): number {
   return b.score - a.score || compareIds(a.id, b.id)
 }
 

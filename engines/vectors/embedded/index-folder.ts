@@ -9,11 +9,17 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { syncPath, syncTree, writeSynced } from '#lib/files.ts'
-import type { NeighbourIndex, OpenIndex } from './index-keeper.ts'
+import type { OpenIndex } from './index-keeper.ts'
+import type { NeighbourIndex } from './neighbour-index.ts'
+import {
+  createRamIndex,
+  createZvecIndex,
+  type MergeOrder,
+  openZvecIndex,
+  type Zvec,
+} from './neighbour-index.ts'
 import { pointsPath } from './points-file.ts'
-import { createRamIndex } from './ram-index.ts'
 import { openWordsFile, type Words } from './words-index.ts'
-import { createZvecIndex, type MergeOrder, openZvecIndex, type Zvec } from './zvec-index.ts'
 
 export interface CleanIndexes {
   /** Name of a collection and generation → where its index is and how many points it holds. */
@@ -94,16 +100,14 @@ export function openRamFolder(directory: string, dimension: number): IndexFolder
   }
 }
 
-interface DiskFolderOptions {
-  directory: string
-  dimension: number
-  nativeModule: string
-}
-
 /** Indexes on disk below `directory`; takes the marker of the last clean stop away. */
 export function openDiskFolder(
   zvec: Zvec,
-  { directory, dimension, nativeModule }: DiskFolderOptions,
+  {
+    directory,
+    dimension,
+    nativeModule,
+  }: { directory: string } & Pick<MergeOrder, 'dimension' | 'nativeModule'>,
 ): IndexFolder {
   const root = indexRoot(directory)
   mkdirSync(root, { recursive: true })

@@ -9,8 +9,8 @@
 
 import { DatabaseSync } from 'node:sqlite'
 import { lowerPriority } from '#lib/giving-way.ts'
+import { createZvecIndex, loadZvec, type MergeOrder } from './neighbour-index.ts'
 import { openTableReader, tokensOf } from './points-table.ts'
-import { createZvecIndex, loadZvec, type MergeOrder } from './zvec-index.ts'
 
 const rowsPerBatch = 256
 

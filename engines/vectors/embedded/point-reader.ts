@@ -4,7 +4,7 @@
  */
 
 import { setImmediate } from 'node:timers/promises'
-import { createLru } from '#lib/lru.ts'
+import { createRecentCounts } from '../collections.ts'
 import { filterTokens, matches } from '../filter.ts'
 import type { Filter, Payload, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
@@ -38,10 +38,12 @@ export function createPointReader(
   keeper: IndexKeeper,
   total: () => number,
 ) {
-  const counter = createCounter(table, words)
+  const count = createCounter(table, words)
+  const recently = createRecentCounts()
 
   async function search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }> {
-    const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
+    const { filter } = query
+    const tokens = filterTokens(filter).slice(0, indexedConditionsMax)
     const few = fewEligible(table, words, tokens, total(), Math.max(query.limit, comparedMax))
     if (few) {
       const length = norm(query.vector)
@@ -49,7 +51,7 @@ export function createPointReader(
       return { points: cut(points, query), eligible: points.length }
     }
     const eligible =
-      query.filter && tokens.length > 0 ? await counter.recentCount(query.filter, tokens) : total()
+      filter && tokens.length > 0 ? await recently(filter.must, () => count(filter, tokens)) : total()
     return { points: cut(await nearest(query, tokens), query), eligible }
   }
 
@@ -145,7 +147,7 @@ export function createPointReader(
     scroll,
     async count(filter: Filter | undefined): Promise<number> {
       const tokens = filterTokens(filter).slice(0, indexedConditionsMax)
-      return filter && tokens.length > 0 ? counter.count(filter, tokens) : total()
+      return filter && tokens.length > 0 ? count(filter, tokens) : total()
     },
     get: (ids: string[]): StoredPoint[] => table.byIds(ids),
   }
@@ -210,12 +212,8 @@ function cut(points: FoundPoint[], { limit, scoreThreshold }: SearchQuery): Foun
 const rowsPerSlice = 128
 /** A filter's conditions beyond these are checked on the payload alone. */
 const indexedConditionsMax = 64
-const countsKept = 200
-const countAgeMsMax = 5_000
 
 function createCounter(table: PointsTable, words: Words) {
-  const counts = createLru<string, number>(countsKept, { ttl: countAgeMsMax })
-
   async function count(filter: Filter, tokens: string[]): Promise<number> {
     if (words.decides(tokens.length) && filter.must.length <= indexedConditionsMax) {
       return words.countWith(tokens) + (await countRows(words.wideRows(everyRow), filter))
@@ -231,18 +229,7 @@ function createCounter(table: PointsTable, words: Words) {
     }
     return found
   }
-  return {
-    count,
-    /** As `count`, or what that said in the last seconds. */
-    async recentCount(filter: Filter, tokens: string[]): Promise<number> {
-      const key = JSON.stringify(filter.must)
-      const known = counts.get(key)
-      if (known !== undefined) return known
-      const counted = await count(filter, tokens)
-      counts.set(key, counted)
-      return counted
-    },
-  }
+  return count
 }
 
 /** Rows that have the words and rows that may have them. */

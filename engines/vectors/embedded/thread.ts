@@ -6,16 +6,16 @@
 import { mkdirSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
-import { AppError, describeError } from '#lib/errors.ts'
+import { describeError } from '#lib/errors.ts'
 import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
-import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
+import type { Filter, ScrolledPoint, ScrollQuery, SearchQuery } from '../port.ts'
 import { type Generations, openGenerations, type PointCollection } from './generations.ts'
 import { type CleanIndexes, type IndexFolder, openDiskFolder, openRamFolder } from './index-folder.ts'
+import { loadZvec } from './neighbour-index.ts'
 import { jsonBytes } from './point-reader.ts'
 import { type MessageLog, openPointsFile } from './points-file.ts'
 import type { StoredPoint, Write } from './points-table.ts'
 import { createWriteQueue, type WriteQueue } from './write-queue.ts'
-import { loadZvec } from './zvec-index.ts'
 
 export interface EngineOptions {
   directory: string
@@ -108,35 +108,29 @@ const log: MessageLog = (level, message, fields = {}) => emit('log', { level, me
 
 const rowsPerSweep = 512
 
-let opened: ReturnType<typeof openEngine> | undefined
-
-function engine() {
-  if (!opened) throw new AppError('vector_engine_unavailable', 'The vector engine is not open.')
-  return opened
-}
+const engine = openEngine(ownData<EngineOptions>(), log)
+// The first call reports its fault.
+engine.catch(() => {})
 
 async function collection(name: string) {
-  return (await engine()).generations.collection(name)
+  return (await engine).generations.collection(name)
 }
 
 const handlers = {
-  async open() {
-    opened ??= openEngine(ownData<EngineOptions>(), log)
-    return (await opened).driver
-  },
+  open: async () => (await engine).driver,
   async apply(name: string, writes: Write[], generation: number | undefined): Promise<void> {
-    const { generations, queue } = await engine()
+    const { generations, queue } = await engine
     await queue.add(generations.collection(name, generation).target, writes)
   },
   /** Clears the live generation's deletions in small steps, so that no call waits for a large table. */
   async forgetDeletions(before: number): Promise<void> {
-    const { generations, queue } = await engine()
+    const { generations, queue } = await engine
     for (const each of generations.all(generations.live())) {
       while (await queue.exclusively(() => each.forgetDeletions(before, rowsPerSweep))) await setImmediate()
     }
   },
   async search(name: string, query: SearchQuery) {
-    const { generations, queue } = await engine()
+    const { generations, queue } = await engine
     const { points, eligible } = await generations.collection(name).read((reader) => reader.search(query))
     queue.searched()
     const isBare = query.withPayload === false && query.withVector !== true
@@ -158,19 +152,19 @@ const handlers = {
     return packPoints(points, { withPayload: true, withVector: true })
   },
   async stats() {
-    const { generations } = await engine()
+    const { generations } = await engine
     const live = generations.live()
     return generations.all(live).map((each) => each.stats())
   },
-  liveGeneration: async () => (await engine()).generations.live(),
-  createGeneration: async (generation: number) => (await engine()).generations.create(generation),
-  promoteGeneration: async (generation: number) => (await engine()).generations.promote(generation),
-  dropGeneration: async (generation: number) => (await engine()).generations.drop(generation),
+  liveGeneration: async () => (await engine).generations.live(),
+  createGeneration: async (generation: number) => (await engine).generations.create(generation),
+  promoteGeneration: async (generation: number) => (await engine).generations.promote(generation),
+  dropGeneration: async (generation: number) => (await engine).generations.drop(generation),
   async ping(): Promise<void> {
-    await engine()
+    await engine
   },
   async close(): Promise<void> {
-    await (await opened)?.close()
+    await (await engine).close()
   },
 }
 
@@ -189,12 +183,8 @@ function countWithin(points: StoredPoint[], wanted: Wanted): number {
   return over === -1 ? points.length : over
 }
 
-export interface PackedPoint {
-  id: string
-  /** JSON text. */
-  payload?: string
-  vector?: Float32Array
-}
+/** The payload is JSON text. */
+export type PackedPoint = Omit<ScrolledPoint, 'payload'> & { payload?: string }
 
 /** The points as they go to the main thread: all vectors in one buffer, which is moved. Only the first `filled` are whole. */
 function packPoints(

@@ -41,9 +41,8 @@ interface Job {
   reject(error: unknown): void
 }
 
-interface Task {
-  run(): void
-}
+/** Runs in its turn, by itself. */
+type Task = { run(): void }
 
 export type WriteQueue = ReturnType<typeof createWriteQueue>
 

@@ -1,7 +1,6 @@
 /** Makes Qdrant's answers those that the port promises: in order, complete, with exact counts. */
 
-import { createLru } from '#lib/lru.ts'
-import { hnsw } from '../collections.ts'
+import { createRecentCounts, hnsw } from '../collections.ts'
 import { filterTokens } from '../filter.ts'
 import type {
   CollectionStats,
@@ -22,8 +21,6 @@ import { bytesPerNumber, createPointIds, deletedAtField, type QdrantRecord, toke
 const proposedMax = 4_096
 /** Points that are read at once where bytes are limited: their sizes are not known before. */
 const pointsAtOnce = 64
-const countAgeMsMax = 5_000
-const countsKept = 200
 /** A point's share of the graph: links in both directions on the lowest layer, which holds nearly all of them. */
 const graphBytesPerPoint = hnsw.m * 2 * Uint32Array.BYTES_PER_ELEMENT
 
@@ -31,20 +28,12 @@ const graphBytesPerPoint = hnsw.m * 2 * Uint32Array.BYTES_PER_ELEMENT
 type Scored = QdrantRecord & { score: number }
 
 export function createReader(call: Call) {
-  const counts = createLru<string, number>(countsKept, { ttl: countAgeMsMax })
+  const recently = createRecentCounts()
 
   async function count(collection: string, filter: Filter | undefined): Promise<number> {
     const asked = { exact: true, filter: toQdrantFilter(filter) }
     const path = `${pathOf(collection)}/points/count`
     return (await call<{ count: number }>('count', 'POST', path, asked)).count
-  }
-  async function recentCount(collection: string, filter: Filter | undefined): Promise<number> {
-    const key = JSON.stringify([collection, filter?.must ?? []])
-    const known = counts.get(key)
-    if (known !== undefined) return known
-    const counted = await count(collection, filter)
-    counts.set(key, counted)
-    return counted
   }
 
   async function propose(collection: string, query: SearchQuery, limit: number, exact: boolean) {
@@ -75,7 +64,7 @@ export function createReader(call: Call) {
   async function search(collection: string, query: SearchQuery): Promise<SearchResult> {
     const [found, recent] = await Promise.all([
       nearest(collection, query),
-      recentCount(collection, query.filter),
+      recently([collection, query.filter?.must ?? []], () => count(collection, query.filter)),
     ])
     let hits = found
     let eligible = recent
@@ -127,7 +116,8 @@ export function createReader(call: Call) {
       return inOrder.map((record) => fromQdrantRecord(record) as Point)
     },
     async stats(collection: string, dimension: number): Promise<CollectionStats> {
-      const info = await call<Described>('stats', 'GET', pathOf(collection))
+      type Info = { status: string; indexed_vectors_count?: number | null }
+      const info = await call<Info>('stats', 'GET', pathOf(collection))
       const points = await count(collection, undefined)
       const indexed = Math.min(points, info.indexed_vectors_count ?? 0)
       return {
@@ -140,11 +130,6 @@ export function createReader(call: Call) {
       }
     },
   }
-}
-
-interface Described {
-  status: string
-  indexed_vectors_count?: number | null
 }
 
 /** Whether payloads and vectors of the hits are to be read afterwards, because they may be too many. */

@@ -4,7 +4,7 @@ import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import * as zvec from '@zvec/zvec'
 import { describe, expect, test } from 'vitest'
-import { createZvecIndex, openZvecIndex, type ZvecIndex } from '#engines/vectors/embedded/zvec-index.ts'
+import { createZvecIndex, openZvecIndex, type ZvecIndex } from '#engines/vectors/embedded/neighbour-index.ts'
 import { temporaryFolder } from '#test/support/temporary.ts'
 import { clusteredVectors } from '#test/support/vectors.ts'
 

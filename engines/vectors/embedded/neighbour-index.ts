@@ -1,4 +1,7 @@
-/** An index on disk by zvec: keeps vectors and filter words, finds the row numbers of near neighbours. */
+/**
+ * Indexes that find the row numbers of near neighbours: on disk by zvec, which keeps vectors and filter words, and in memory,
+ * which compares every vector with a query: slow with many, never wrong.
+ */
 
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,8 +10,38 @@ import { AppError } from '#lib/errors.ts'
 import { detach } from '#lib/giving-way.ts'
 import { hnsw } from '../collections.ts'
 import { wideToken } from '../filter.ts'
-import { norm } from '../score.ts'
-import type { IndexEntry, IndexQuery, NeighbourIndex } from './index-keeper.ts'
+import { createBest, dot, norm } from '../score.ts'
+
+interface IndexEntry {
+  /** Row number of the point: its name in the index. */
+  n: number
+  vector: Float32Array
+  /** Filter words of the payload. */
+  tokens: string[]
+}
+
+export interface IndexQuery {
+  vector: Float32Array
+  limit: number
+  /** Words that a hit must have; empty: no filter. */
+  tokens: string[]
+  /** The rows that have these words, for an index that keeps no words itself. */
+  matching: () => number[]
+}
+
+export interface NeighbourIndex {
+  upsert(entries: IndexEntry[]): void
+  /** Absent ones are left out. */
+  remove(ns: number[]): void
+  /** Row numbers, nearest first (approximately). */
+  search(query: IndexQuery): number[]
+  /** 0..1: the share that the graph serves; the rest is scanned. */
+  indexedShare(): number
+  documents(): number
+  bytes(): number
+  /** Ends it; after a clean close the same files can be opened again. */
+  close(): void
+}
 
 export type Zvec = typeof import('@zvec/zvec')
 
@@ -164,4 +197,64 @@ function folderBytes(path: string): number {
     bytes += statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0
   }
   return bytes
+}
+
+/** Vectors of one memory block: large enough to scan quickly, small enough to grow by. */
+const vectorsPerBlock = 1024
+
+/**
+ * An exact index for vectors of `dimension` numbers. Vectors are kept with length 1, so a dot product is the cosine.
+ */
+export function createRamIndex(dimension: number): NeighbourIndex {
+  const blocks: Float32Array[] = []
+  const slotOfRow = new Map<number, number>()
+  const rowOfSlot: number[] = []
+  const freeSlots: number[] = []
+
+  function put(n: number, vector: Float32Array): void {
+    let slot = slotOfRow.get(n)
+    if (slot === undefined) {
+      slot = freeSlots.pop() ?? rowOfSlot.length
+      slotOfRow.set(n, slot)
+      rowOfSlot[slot] = n
+    }
+    const block = blockOf(slot)
+    const length = norm(vector)
+    const offset = (slot % vectorsPerBlock) * dimension
+    for (let i = 0; i < dimension; i++) block[offset + i] = vector[i]! / length
+  }
+  function blockOf(slot: number): Float32Array {
+    const i = Math.floor(slot / vectorsPerBlock)
+    blocks[i] ??= new Float32Array(vectorsPerBlock * dimension)
+    return blocks[i]
+  }
+  function removeRow(n: number): void {
+    const slot = slotOfRow.get(n)
+    if (slot === undefined) return
+    slotOfRow.delete(n)
+    rowOfSlot[slot] = -1
+    freeSlots.push(slot)
+  }
+  function search({ vector, limit, tokens, matching }: IndexQuery): number[] {
+    const best = createBest<{ n: number; score: number }>(limit, (a, b) => b.score - a.score)
+    const compare = (n: number, slot: number) => {
+      const block = blockOf(slot)
+      const score = dot(block, (slot % vectorsPerBlock) * dimension, vector, dimension)
+      if (best.wants(score)) best.add({ n, score })
+    }
+    if (tokens.length === 0) for (const [n, slot] of slotOfRow) compare(n, slot)
+    else for (const n of matching()) if (slotOfRow.has(n)) compare(n, slotOfRow.get(n)!)
+    return best.take().map((candidate) => candidate.n)
+  }
+  return {
+    upsert: (entries) => {
+      for (const entry of entries) put(entry.n, entry.vector)
+    },
+    remove: (ns) => ns.forEach(removeRow),
+    search,
+    indexedShare: () => 1,
+    documents: () => slotOfRow.size,
+    bytes: () => blocks.length * vectorsPerBlock * dimension * Float32Array.BYTES_PER_ELEMENT,
+    close: () => {},
+  }
 }
