@@ -17,14 +17,11 @@ import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { fieldErrorsMax, parseJson, validationFailed } from '#runtime/http/validation.ts'
 
+/** Throws AppError `collection_not_found`. */
 export function requireCollection(name: string): CollectionName {
   if (isCollection(name)) return name
-  throw collectionNotFound(name)
-}
-
-function collectionNotFound(name: string): AppError {
   const cut = name.length > 64 ? `${name.slice(0, 64).toWellFormed()}…` : name
-  return new AppError(
+  throw new AppError(
     'collection_not_found',
     `There is no collection named ${JSON.stringify(cut)}: there are ${collections.join(', ')}.`,
   )
@@ -100,9 +97,7 @@ export function hitBytesMax({ withPayload, withVector }: { withPayload?: boolean
 /** Deep enough for any record; engines refuse nesting somewhere beyond a hundred levels. */
 const depthMax = 64
 
-type PackedPayload = { text: string } | { fault: string; path?: string }
-
-function packPayload(value: unknown): PackedPayload {
+function packPayload(value: unknown): { text: string } | { fault: string } {
   if (value === undefined) return { text: '{}' }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return { fault: 'must be an object' }
@@ -160,7 +155,7 @@ export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
   const root = parseJson(body, { shallow: false })
   const errors: FieldError[] = []
   const { collection, points } = checkRoot(root, errors)
-  if (collection !== undefined && !isCollection(collection)) throw collectionNotFound(collection)
+  if (collection !== undefined) requireCollection(collection)
   const packed = packPoints(points, errors)
   if (errors.length > 0) throw validationFailed(errors)
   const reserved = packed.ids.find((id) => isReserved(collection as string, id))

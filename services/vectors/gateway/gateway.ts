@@ -39,17 +39,7 @@ export async function openGateway(context: GatewayContext) {
     const access = scope.add('access', await openAccess(context, { name: 'vector-gateway' }))
     const keyTtlS = context.config.GATEWAY_KEY_TTL_S
     const handshakes = openHandshakes({ relational: engines.relational, keyTtlS })
-    const progress = scope.add(
-      'progress',
-      await openProgress({
-        eventLog: engines.eventLog,
-        codec,
-        publisher,
-        vectors: engines.vectors,
-        mirror: engines.mirror,
-        log,
-      }),
-    )
+    const progress = scope.add('progress', await openProgress({ ...engines, codec, publisher, log }))
     const health = scope.add('health', createHealthProbe(engines))
     const searchLatencies = createLatencies()
     exposeSearches(context.metrics, searchLatencies)

@@ -4,9 +4,8 @@ import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import { collections, vectorDimension } from '#engines/vectors/collections.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
 
-const closed = { additionalProperties: false }
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
-  Type.Object(properties, { ...closed, ...options })
+  Type.Object(properties, { additionalProperties: false, ...options })
 
 /** Clients that write every field send null for what they leave out. Described as the schema alone. */
 export function absentOr<S extends TSchema & { type: string }>(schema: S) {
@@ -142,6 +141,9 @@ export const afterProblems = [
   'log_unavailable',
 ] as const
 
+/** Problems of reads of a collection. */
+export const readProblems = ['collection_not_found', 'vector_engine_unavailable', ...afterProblems] as const
+
 /** Problems of upsert and delete. */
 export const writeProblems = [
   'forbidden',
@@ -151,3 +153,14 @@ export const writeProblems = [
   'log_unavailable',
   { code: 'operation_failed', status: 502 },
 ] as const
+
+/** What all searches and pages say of their rows, with its defaults. */
+export function rowsOf(given: { limit?: number; with_payload?: boolean; with_vector?: boolean }) {
+  const { limit = 10, with_payload: withPayload = true, with_vector: withVector = false } = given
+  return { limit, withPayload, withVector }
+}
+
+export function withPlainVector<P extends { vector?: Float32Array }>(point: P) {
+  const plain: unknown = point.vector ? { ...point, vector: Array.from(point.vector) } : point
+  return plain as Omit<P, 'vector'> & { vector?: number[] }
+}

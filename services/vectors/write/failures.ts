@@ -57,24 +57,43 @@ export function openStuckRecords(
     metrics: Registry
   },
 ) {
-  const { relational, log, group, shownAs } = parts
+  const { relational, log, group, epoch, shownAs } = parts
   const failing = new Map<number, { offset: number; count: number }>()
   const settledThrough = new Map<number, number>()
   /** Reports that are not written yet, the last of each partition. */
   const reports = new Map<number, RecordPlace & { reason: string }>()
   let skipped = new Set<string>()
   let some = false
-  const gauge = gaugeOf(parts.metrics)
+  const help = 'Records that the writer of an index cannot get through; flotilla groups skip passes one'
+  const gauge = sharedMetric(
+    parts.metrics,
+    'flotilla_index_stuck_records',
+    (common) => new Gauge({ ...common, help, labelNames: ['group'] }),
+  )
   let shown = shownAs()
 
   async function follow(): Promise<void> {
     for (const [partition, report] of reports) {
-      if (report.offset > (settledThrough.get(partition) ?? -1)) await writeRow(relational, parts, report)
+      const { offset, key, reason } = report
+      if (offset > (settledThrough.get(partition) ?? -1)) {
+        await relational.query(
+          `insert into platform.stuck_records (reader_group, epoch, partition, "offset", record_key, reason)
+           values ($1, $2, $3, $4, $5, $6)
+           on conflict (reader_group, epoch, partition, "offset") do update set reason = excluded.reason`,
+          [group, epoch, partition, offset, textOf(key), reason],
+        )
+      }
       if (reports.get(partition) === report) reports.delete(partition)
     }
     const rows = await readStuck(relational, parts)
     const over = rows.filter((row) => row.offset <= (settledThrough.get(row.partition) ?? -1))
-    for (const row of over) await deleteRow(relational, parts, row)
+    for (const { partition, offset } of over) {
+      await relational.query(
+        `delete from platform.stuck_records
+         where reader_group = $1 and epoch = $2 and partition = $3 and "offset" = $4`,
+        [group, epoch, partition, offset],
+      )
+    }
     const left = rows.filter((row) => !over.includes(row))
     some = left.length > 0
     skipped = new Set(left.filter((row) => row.skip).map(placeOf))
@@ -142,27 +161,6 @@ export async function pruneStuck(relational: Pick<Relational, 'query'>): Promise
   await relational.query(`delete from platform.stuck_records where since < now() - interval '30 days'`)
 }
 
-async function writeRow(
-  relational: SqlExecutor,
-  of: StuckOf,
-  { partition, offset, key, reason }: RecordPlace & { reason: string },
-): Promise<void> {
-  await relational.query(
-    `insert into platform.stuck_records (reader_group, epoch, partition, "offset", record_key, reason)
-     values ($1, $2, $3, $4, $5, $6)
-     on conflict (reader_group, epoch, partition, "offset") do update set reason = excluded.reason`,
-    [of.group, of.epoch, partition, offset, textOf(key), reason],
-  )
-}
-
-async function deleteRow(relational: SqlExecutor, of: StuckOf, row: StuckRecord): Promise<void> {
-  await relational.query(
-    `delete from platform.stuck_records
-     where reader_group = $1 and epoch = $2 and partition = $3 and "offset" = $4`,
-    [of.group, of.epoch, row.partition, row.offset],
-  )
-}
-
 function placeOf({ partition, offset }: { partition: number; offset: number }): string {
   return `${partition}/${offset}`
 }
@@ -170,15 +168,6 @@ function placeOf({ partition, offset }: { partition: number; offset: number }): 
 /** Postgres text holds no NUL; a key that other producers made may. */
 function textOf(key: string): string {
   return key.replaceAll('\0', '\ufffd')
-}
-
-function gaugeOf(registry: Registry): Gauge<'group'> {
-  const help = 'Records that the writer of an index cannot get through; flotilla groups skip passes one'
-  return sharedMetric(
-    registry,
-    'flotilla_index_stuck_records',
-    (common) => new Gauge({ ...common, help, labelNames: ['group'] }),
-  )
 }
 
 /** Header of the number that all records of one request share; failure rows are kept under it. */

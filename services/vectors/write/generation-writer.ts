@@ -1,6 +1,6 @@
 /** Runs the reader group that fills one generation of an index, cuts its batches into calls, and writes its progress and failure rows. */
 
-import { Counter, type Registry } from 'prom-client'
+import { Counter } from 'prom-client'
 import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -23,16 +23,13 @@ export interface IndexWriter {
   batchRecordsMax: number
   batchBytesMax: number
   callTimeoutMs: number
-  openGeneration(parts: GenerationParts): GenerationHandler
-}
-
-/** What the handler of one generation works with. */
-interface GenerationParts {
-  generation: number
-  /** Epoch of vectors.commands. */
-  epoch: number
-  calls: EngineCalls
-  stuck: StuckRecords
+  /** `epoch` is that of vectors.commands. */
+  openGeneration(parts: {
+    generation: number
+    epoch: number
+    calls: EngineCalls
+    stuck: StuckRecords
+  }): GenerationHandler
 }
 
 export interface GenerationHandler {
@@ -68,7 +65,12 @@ export async function startGenerationWriter(
   const shownAs = () => named.shown
   const progress = createProgress(publisher, { index, generation, epoch }, progressTail)
   const stuck = openStuckRecords({ ...context, relational: engines.relational, group, epoch, shownAs })
-  const points = writtenCounter(context.metrics).labels({ index: index.name })
+  const help = 'Points that were written into an index, or deleted from it'
+  const points = sharedMetric(
+    context.metrics,
+    'flotilla_written_points_total',
+    (common) => new Counter({ ...common, help, labelNames: ['index'] }),
+  ).labels({ index: index.name })
   const calls = createEngineCalls({ recordsMax: batchRecordsMax, budgetMs: callTimeoutMs / 3, stuck, points })
   const handler = writer.openGeneration({ generation, epoch, calls, stuck })
   const consumer = await startBatchConsumer(
@@ -131,15 +133,6 @@ export async function startGenerationWriter(
       await Promise.all([keep(), stuck.close()])
     },
   }
-}
-
-function writtenCounter(registry: Registry): Counter<'index'> {
-  const help = 'Points that were written into an index, or deleted from it'
-  return sharedMetric(
-    registry,
-    'flotilla_written_points_total',
-    (common) => new Counter({ ...common, help, labelNames: ['index'] }),
-  )
 }
 
 /** Calls that must have worked before they take twice as many records. */

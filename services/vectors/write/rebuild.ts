@@ -75,12 +75,12 @@ export function shownGroup({ writer }: Index, { state }: Pick<Generation, 'state
 
 /** All generations of an index that were ever made, oldest first. */
 export async function listGenerations(executor: SqlExecutor, index: Index): Promise<Generation[]> {
-  const { rows } = await executor.query<{ generation: number; state: GenerationState; age_ms: number }>(
-    `select generation, state, (extract(epoch from clock_timestamp() - updated_at) * 1000)::float8 as age_ms
+  const { rows } = await executor.query<Generation>(
+    `select generation, state, (extract(epoch from clock_timestamp() - updated_at) * 1000)::float8 as "ageMs"
      from platform.index_generations where index_name = $1 order by generation`,
     [index.name],
   )
-  return rows.map((row) => ({ generation: row.generation, state: row.state, ageMs: row.age_ms }))
+  return rows
 }
 
 /** The generations whose groups must run now. */
@@ -138,16 +138,11 @@ export async function prepareGroup(
   )
 }
 
-interface RebuildStatus {
-  state: GenerationState
-  /** Offsets read so far, of those that the log holds now. */
-  done: number
-  total: number
-  /** Members of the group that fills it; nothing happens while there is none. */
-  members: number
-}
-
-export async function readRebuildStatus(parts: RebuildParts, generation: number): Promise<RebuildStatus> {
+/**
+ * `done`: offsets read so far, of the `total` that the log holds now; `members` of the group that fills it: nothing happens
+ * while there is none.
+ */
+export async function readRebuildStatus(parts: RebuildParts, generation: number) {
   const known = await listGenerations(parts.relational, parts.index)
   const state = known.find((one) => one.generation === generation)?.state ?? 'retired'
   const { members, committed } = await parts.eventLog.groupState(

@@ -12,9 +12,8 @@ import { createHandler, joinApplies } from './handler.ts'
 import { vectorsIndex } from './rebuild.ts'
 import { startIndexWriter } from './worker.ts'
 
-const everyMs = 3_600_000
-const firstAfterMs = 60_000
 const hourMs = 3_600_000
+const firstAfterMs = 60_000
 
 /** Several processes may do it: each run forgets old deletions only. */
 export function startForgetting(
@@ -22,7 +21,7 @@ export function startForgetting(
   afterHours: number,
   log: Logger,
 ): Closeable {
-  return startRepeating({ what: 'forgetting deletions', everyMs, firstAfterMs, log }, () =>
+  return startRepeating({ what: 'forgetting deletions', everyMs: hourMs, firstAfterMs, log }, () =>
     vectors.forgetDeletions(afterHours * hourMs),
   )
 }

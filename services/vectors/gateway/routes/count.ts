@@ -8,7 +8,7 @@ import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { requireCollection } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
-import { absentOr, after, afterProblems, closedObject, collection, filter } from '../schemas.ts'
+import { absentOr, after, closedObject, collection, filter, readProblems } from '../schemas.ts'
 
 const querystring = closedObject({
   collection,
@@ -34,10 +34,7 @@ const answer = Type.Object(
 
 const checkFilter = compileCheck(filter)
 
-const config = {
-  operation: 'count',
-  problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
-} as const
+const config = { operation: 'count', problems: readProblems } as const
 
 export function registerCount(scope: FastifyInstance, gateway: Gateway): void {
   const app = scope.withTypeProvider<TypeBoxTypeProvider>()

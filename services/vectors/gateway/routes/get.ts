@@ -14,12 +14,12 @@ import { pointIdFault, pointsPerPiece, requireCollection } from '../../accept/po
 import type { Gateway } from '../gateway.ts'
 import {
   after,
-  afterProblems,
   answeredVector,
   closedObject,
   collection,
   payload,
   pointId,
+  readProblems,
 } from '../schemas.ts'
 
 const idsMax = 1_000
@@ -89,10 +89,7 @@ const answer = Type.Object(
   ),
 )
 
-const config = {
-  operation: 'get',
-  problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
-} as const
+const config = { operation: 'get', problems: readProblems } as const
 
 export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
   const app = scope.withTypeProvider<TypeBoxTypeProvider>()
@@ -112,9 +109,10 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
       const given = request.query
       const name = requireCollection(given.collection)
       const wanted = wantedIds(given)
-      const asked = { collection: name, wanted, after: given.after, isOne: given.id !== undefined }
-      if (!asked.isOne) return many({ gateway, request, reply }, asked) as never
-      const [found] = await read({ gateway, request, reply }, asked)
+      const isOne = given.id !== undefined
+      const asked = { gateway, request, reply, collection: name, wanted, after: given.after, isOne }
+      if (!isOne) return many(asked) as never
+      const [found] = await read(asked)
       return plain(found!) as Static<typeof answer>
     },
   )
@@ -132,19 +130,17 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const { collection, ids, after } = request.body
-      const asked = { collection: requireCollection(collection), wanted: checkedIds(ids, 'ids'), after }
-      return many({ gateway, request, reply }, asked) as never
+      const name = requireCollection(collection)
+      const wanted = checkedIds(ids, 'ids')
+      return many({ gateway, request, reply, collection: name, wanted, after }) as never
     },
   )
 }
 
-interface Call {
+interface Asked {
   gateway: Gateway
   request: FastifyRequest
   reply: FastifyReply
-}
-
-interface Asked {
   collection: string
   wanted: string[]
   after: string | undefined
@@ -153,25 +149,26 @@ interface Asked {
 }
 
 /** The points of the first piece, noted in the audit. Throws AppError `point_not_found` for the one that is not there. */
-function read({ gateway, request, reply }: Call, { collection, wanted, after, isOne }: Asked) {
+function read({ gateway, request, reply, collection, wanted, after, isOne }: Asked) {
   return withAudit(gateway, request, reply, { collection }, async () => {
     if (after !== undefined) await gateway.operations.after(after)
     const points = await gateway.context.engines.vectors.get(collection, wanted.slice(0, pointsPerPiece))
-    if (isOne && points.length === 0) throw pointNotFound(collection)
+    if (isOne && points.length === 0) {
+      throw new AppError('point_not_found', `${collection} has no point of this id.`)
+    }
     return points
   })
 }
 
 /** Few at once; more are sent piece by piece. */
-async function many(call: Call, asked: Asked): Promise<object> {
-  const { gateway, request, reply } = call
-  if (asked.wanted.length <= pointsPerPiece) {
-    const points = await read(call, asked)
-    return { points: points.map(plain), missing: missingOf(asked.wanted, points) }
+async function many(asked: Asked): Promise<object> {
+  const { gateway, request, reply, collection, wanted } = asked
+  if (wanted.length <= pointsPerPiece) {
+    const points = await read(asked)
+    return { points: points.map(plain), missing: missingOf(wanted, points) }
   }
   return answers.hold(request, reply, async () => {
-    const first = await read(call, asked)
-    const pieces = manyPieces(gateway.context.engines.vectors, asked.collection, asked.wanted, first)
+    const pieces = manyPieces(gateway.context.engines.vectors, collection, wanted, await read(asked))
     return sendRows(reply, pieces) as never
   })
 }
@@ -223,8 +220,4 @@ function manyPieces(vectors: Pick<VectorStore, 'get'>, collection: string, wante
 
 function plain(point: Point) {
   return { id: point.id, vector: Array.from(point.vector), payload: point.payload }
-}
-
-function pointNotFound(collection: string): AppError {
-  return new AppError('point_not_found', `${collection} has no point of this id.`)
 }

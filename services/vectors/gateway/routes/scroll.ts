@@ -3,7 +3,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { ScrolledPoint, ScrollQuery, ScrollResult } from '#engines/vectors/port.ts'
+import type { ScrollQuery, ScrollResult } from '#engines/vectors/port.ts'
 import { answers, pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
@@ -12,7 +12,6 @@ import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
   after,
-  afterProblems,
   answeredVector,
   closedObject,
   collection,
@@ -20,6 +19,9 @@ import {
   limit,
   payload,
   pointId,
+  readProblems,
+  rowsOf,
+  withPlainVector,
 } from '../schemas.ts'
 
 const body = closedObject(
@@ -65,7 +67,7 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
     {
       config: {
         operation: 'scroll',
-        problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+        problems: readProblems,
       },
       schema: {
         operationId: 'scrollPoints',
@@ -135,14 +137,8 @@ function pageOf(first: ScrollResult, read: ReadPoints, limit: number) {
 
 function queryOf(given: Static<typeof body>): ScrollQuery {
   return {
-    limit: given.limit ?? 10,
-    withPayload: given.with_payload ?? true,
-    withVector: given.with_vector ?? false,
+    ...rowsOf(given),
     ...(given.offset == null ? {} : { offset: given.offset }),
     ...(given.filter == null ? {} : { filter: given.filter }),
   }
-}
-
-function withPlainVector(point: ScrolledPoint) {
-  return point.vector ? { ...point, vector: Array.from(point.vector) } : point
 }

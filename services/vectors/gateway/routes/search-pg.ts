@@ -19,6 +19,7 @@ import {
   closedObject,
   limit,
   payload,
+  rowsOf,
   vector,
 } from '../schemas.ts'
 
@@ -94,13 +95,14 @@ const answer = Type.Object(
   },
 )
 
-const problems = ['invalid_filter', 'table_not_found', 'query_timeout', ...afterProblems] as const
-
 export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/search-pg',
     {
-      config: { operation: 'search-pg', problems: problems },
+      config: {
+        operation: 'search-pg',
+        problems: ['invalid_filter', 'table_not_found', 'query_timeout', ...afterProblems],
+      },
       schema: {
         operationId: 'searchTable',
         tags: ['vectors'],
@@ -157,9 +159,7 @@ function queryOf(given: Static<typeof body>, caller: string): PgQuery {
     caller,
     table: given.table,
     vector: readQueryVector(given.vector),
-    limit: given.limit ?? 10,
-    withPayload: given.with_payload ?? true,
-    withVector: given.with_vector ?? false,
+    ...rowsOf(given),
     ...(given.filter_sql == null ? {} : { filter: given.filter_sql }),
   }
 }

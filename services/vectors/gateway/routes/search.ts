@@ -12,14 +12,16 @@ import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
   after,
-  afterProblems,
   answeredVector,
   closedObject,
   collection,
   filter,
   limit,
   payload,
+  readProblems,
+  rowsOf,
   vector,
+  withPlainVector,
 } from '../schemas.ts'
 
 const body = closedObject(
@@ -76,7 +78,7 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
       },
       config: {
         operation: 'search',
-        problems: ['collection_not_found', 'vector_engine_unavailable', ...afterProblems],
+        problems: readProblems,
       },
       schema: {
         operationId: 'searchPoints',
@@ -123,17 +125,11 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
 function queryOf(given: Static<typeof body>): SearchQuery {
   return {
     vector: readQueryVector(given.vector),
-    limit: given.limit ?? 10,
-    withPayload: given.with_payload ?? true,
-    withVector: given.with_vector ?? false,
+    ...rowsOf(given),
     bytesMax: pieceBytesMax,
     ...(given.score_threshold == null ? {} : { scoreThreshold: given.score_threshold }),
     ...(given.filter == null ? {} : { filter: given.filter }),
   }
-}
-
-function withPlainVector(hit: Hit) {
-  return hit.vector ? { ...hit, vector: Array.from(hit.vector) } : hit
 }
 
 /** Hits that came without payload and vector get them a few at a time. One whose point was deleted meanwhile is left out. */

@@ -70,10 +70,8 @@ export function createOperations(parts: {
     idOf: ids.encode,
     parse,
     async state(operation: Operation): Promise<OperationState> {
-      const applied = operation.last.every(
-        ({ partition, offset }) => offset <= progress.appliedThrough(partition),
-      )
-      return applied ? finished(operation, 'vectors') : { status: 'accepted' }
+      const isApplied = ({ partition, offset }: Position) => offset <= progress.appliedThrough(partition)
+      return operation.last.every(isApplied) ? finished(operation, 'vectors') : { status: 'accepted' }
     },
     /** As `state`, after at most ten seconds of waiting for a final one. */
     wait: (operation: Operation): Promise<OperationState> => wait(operation, 'vectors'),
@@ -81,9 +79,8 @@ export function createOperations(parts: {
     async after(id: string, index: ReadIndex = 'vectors'): Promise<void> {
       const state = await wait(parse(id), index)
       if (state.status === 'accepted') {
-        throw new AppError('not_yet_applied', 'The operation named in after is not applied yet.', {
-          retryAfter: 1,
-        })
+        const message = 'The operation named in after is not applied yet.'
+        throw new AppError('not_yet_applied', message, { retryAfter: 1 })
       }
       if (state.status === 'failed') {
         throw new AppError('operation_failed', 'The operation named in after failed.')
@@ -199,8 +196,6 @@ const rateLeastS = 0.5
 /** `retryAfter` while nothing at all is being applied. */
 const standstillRetryS = 5
 const retryMaxS = 60
-
-export type Reservation = ReturnType<ReturnType<typeof createBacklog>['reserve']>
 
 /** Points of one agent in one partition, by the offset after which they count as applied. */
 interface Share {

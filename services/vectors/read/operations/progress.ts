@@ -1,6 +1,5 @@
 /** Follows `vectors.progress`: through which offset each index is applied, for status, waiting and back-pressure. */
 
-import type { Mirror } from '#engines/relational/mirror/port.ts'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
@@ -21,11 +20,7 @@ export type IndexProgress = Pick<ReturnType<typeof createApplied>, 'appliedThrou
 /** Progress of the vector engine, and in `mirrored` that of the relational mirror. */
 export type Progress = Awaited<ReturnType<typeof openProgress>>
 
-export interface ProgressParts extends FollowParts {
-  codec: Codec
-  vectors: Pick<VectorStore, 'liveGeneration'>
-  mirror: Pick<Mirror, 'liveGeneration'>
-}
+type Live = Pick<VectorStore, 'liveGeneration'>
 
 /**
  * Tails the topic from its beginning and keeps the greatest offset of each (generation, partition). A generation goes
@@ -33,7 +28,7 @@ export interface ProgressParts extends FollowParts {
  * request, but never reports something as applied too early. Resolves once all that was reported before is known;
  * throws AppError `log_unavailable`.
  */
-export async function openProgress(parts: ProgressParts) {
+export async function openProgress(parts: FollowParts & { codec: Codec; vectors: Live; mirror: Live }) {
   const vectors = createIndex(parts.vectors, { askFirst: true })
   const mirrored = createIndex(parts.mirror, { askFirst: false })
   const indexes: Record<string, Index | undefined> = { vectors, relational: mirrored }
@@ -97,7 +92,7 @@ export async function openProgress(parts: ProgressParts) {
 type Index = ReturnType<typeof createIndex>
 
 /** Without `askFirst` the engine is not asked before a request waits. */
-function createIndex(engine: Pick<VectorStore, 'liveGeneration'>, { askFirst }: { askFirst: boolean }) {
+function createIndex(engine: Live, { askFirst }: { askFirst: boolean }) {
   const applied = createApplied()
   let asking: Promise<void> | undefined
 
@@ -143,9 +138,7 @@ interface Waiter {
   resolve(reached: boolean): void
 }
 
-interface Missing extends Position {
-  waiter: Waiter
-}
+type Missing = Position & { waiter: Waiter }
 
 /**
  * The greatest applied offset of each generation and partition, and the requests that wait for further ones. Holds state

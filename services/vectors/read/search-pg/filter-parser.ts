@@ -12,8 +12,6 @@ export interface SqlNode {
   fields: Record<string, unknown>
 }
 
-type FilterParser = (text: string) => SqlNode
-
 /**
  * Up to this length no nesting comes near the limit of the parser's stack, and any condition is parsed in milliseconds.
  */
@@ -42,7 +40,7 @@ const clauses: Record<string, string> = {
  * Loads the parser, which takes a few tens of milliseconds. What it returns throws AppError `invalid_filter` for texts
  * that are not one single condition; whether the condition is allowed is checked by filter-checker.ts.
  */
-export async function loadFilterParser(): Promise<FilterParser> {
+export async function loadFilterParser(): Promise<(text: string) => SqlNode> {
   const { default: library } = await import('libpg-query')
   await library.loadModule()
 

@@ -19,17 +19,17 @@ import { joinedAlias } from './tables.ts'
 /** Filters whose emitted form is kept, each of at most a few KiB. */
 const keptMax = 500
 
-/** Throws AppError `invalid_filter` for everything that the allow-list does not have. */
-export type FilterCompiler = (text: string, columns: Columns) => EmittedFilter
+export type FilterCompiler = Awaited<ReturnType<typeof loadFilterCompiler>>
 
 /**
  * Loads the parser. The same text over the same `columns` object is compiled once. `limited`: the emitted text ends by
  * itself when it takes too long (see `EmittedFilter`), for an engine that cannot end a statement.
  */
-export async function loadFilterCompiler(limited = false): Promise<FilterCompiler> {
+export async function loadFilterCompiler(limited = false) {
   const parse = await loadFilterParser()
   const kept = new LRUCache<string, { columns: Columns; emitted: EmittedFilter }>({ max: keptMax })
-  return (text, columns) => {
+  /** Throws AppError `invalid_filter` for everything that the allow-list does not have. */
+  return (text: string, columns: Columns): EmittedFilter => {
     const found = kept.get(text)
     if (found?.columns === columns) return found.emitted
     const emitted = emitFilter(checkFilter(parse(text), columns), limited)

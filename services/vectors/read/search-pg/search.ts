@@ -92,11 +92,11 @@ export async function loadPgSearch(
 ) {
   const settings = mirror.driver === 'postgres' ? serverSettings : everywhere
   const readWith =
-    (options: ReadOptions): ReadRows =>
+    (options: () => ReadOptions): ReadRows =>
     (text, params) =>
-      mirror.read(text, params, { settings, ...options })
+      mirror.read(text, params, { settings, ...options() })
   const compile = await loadFilterCompiler(mirror.driver === 'embedded')
-  const tables = createSearchTables(readWith({ timeoutMs }))
+  const tables = createSearchTables(readWith(() => ({ timeoutMs })))
   const createSearches = mirror.driver === 'postgres' ? createServerSearch : createEmbeddedSearch
   const searches = createSearches(readWith, quick)
   /** Agents that had a slow condition, and until when theirs are run as slow ones. */
@@ -152,11 +152,7 @@ export async function loadPgSearch(
   }
 }
 
-interface QuickLimit {
-  ms: number
-  /** More for each MiB of the table. */
-  msPerMb: number
-}
+type QuickLimit = (typeof quickLimits)['embedded']
 
 /** How one kind of engine searches. `endAt`: by then (performance.now) the answer is there or a time-out. */
 interface Searches {
@@ -167,7 +163,8 @@ interface Searches {
   slowly(parts: StatementParts, query: PgQuery, endAt: number): Promise<PgFound | undefined>
 }
 
-type ReadWith = (options: ReadOptions) => ReadRows
+/** The options are asked for at each read: what is left of the time may be less then. */
+type ReadWith = (options: () => ReadOptions) => ReadRows
 
 const leftUntil = (endAt: number) => Math.max(1, Math.ceil(endAt - performance.now()))
 
@@ -191,17 +188,12 @@ function createServerSearch(readWith: ReadWith, { ms: quickMs }: QuickLimit): Se
   return {
     canBeSlow: () => true,
     quickly(parts, query, endAt) {
-      const read = readWith({ caller: query.caller, timeoutMs: quickMs, waitMs: leftUntil(endAt) })
-      return indexed(parts, query, { read, oneByOne: false })
+      const options = { caller: query.caller, timeoutMs: quickMs, waitMs: leftUntil(endAt) }
+      return indexed(parts, query, { read: readWith(() => options), oneByOne: false })
     },
     slowly(parts, query, endAt) {
-      const read: ReadRows = (text, params) =>
-        readWith({
-          caller: query.caller,
-          timeoutMs: leftUntil(endAt),
-          slow: true,
-          settings: slowSettings,
-        })(text, params)
+      const options = { caller: query.caller, slow: true, settings: slowSettings }
+      const read = readWith(() => ({ ...options, timeoutMs: leftUntil(endAt) }))
       // The planner tries a slow condition on a sample of the rows, so the estimate is slow, too.
       return indexed(parts, query, { read, oneByOne: true })
     },
@@ -210,10 +202,8 @@ function createServerSearch(readWith: ReadWith, { ms: quickMs }: QuickLimit): Se
 
 /** All rows are measured; a condition that takes too long ends by itself, and is then asked of some rows at a time. */
 function createEmbeddedSearch(readWith: ReadWith, quick: QuickLimit): Searches {
-  const quickRead =
-    ({ caller }: PgQuery, endAt: number): ReadRows =>
-    (text, params) =>
-      readWith({ caller, timeoutMs: leftUntil(endAt) })(text, params)
+  const quickRead = ({ caller }: PgQuery, endAt: number) =>
+    readWith(() => ({ caller, timeoutMs: leftUntil(endAt) }))
 
   return {
     canBeSlow: ({ filter }) => filter?.limited === true,
@@ -225,8 +215,7 @@ function createEmbeddedSearch(readWith: ReadWith, quick: QuickLimit): Searches {
     },
     async slowly(parts, query, endAt) {
       const { caller, vector, limit } = query
-      const read: ReadRows = (text, params) =>
-        readWith({ caller, timeoutMs: leftUntil(endAt), slow: true })(text, params)
+      const read = readWith(() => ({ caller, timeoutMs: leftUntil(endAt), slow: true }))
       const found = await nearestKeys(read, { filter: parts.filter!, vector, limit }, endAt)
       if (found === undefined) return undefined
       const { keys, eligible } = found

@@ -221,17 +221,11 @@ const countingShare = 0.02
 const countPatienceMs = 1_000
 const keptMax = 1_000
 
-interface Counted {
-  at: number
-  tookMs: number
-  rows: number
-}
-
 type Parts = Pick<StatementParts, 'table' | 'filter'>
 
 /** How many rows a search goes through, at most five seconds old where counting is quick. With a filter the result is an estimate; without one it is exact, except for tables that are too large to count. */
 export function createEligibleRows() {
-  const kept = new LRUCache<string, Counted>({ max: keptMax })
+  const kept = new LRUCache<string, { at: number; tookMs: number; rows: number }>({ max: keptMax })
   const asked = new Map<string, Promise<number>>()
 
   async function estimate(parts: Parts, read: ReadRows): Promise<number> {

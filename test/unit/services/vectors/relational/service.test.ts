@@ -19,7 +19,7 @@ interface World {
 function needed({ state, rows, committed, end }: World): Promise<boolean> {
   const mirror = { state: () => state } as Mirror
   const relational = {
-    query: async () => ({ rows: rows.map((row, i) => ({ generation: i + 1, state: row, age_ms: 0 })) }),
+    query: async () => ({ rows: rows.map((row, i) => ({ generation: i + 1, state: row, ageMs: 0 })) }),
   } as unknown as Relational
   const eventLog = {
     groupState: async (group: string) => ({
