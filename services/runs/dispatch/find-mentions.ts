@@ -66,7 +66,7 @@ const unspacedLetters = unspaced.map((script) => String.raw`\p{Script=${script}}
 /** A character of a word. */
 const letter = String.raw`[[\p{L}\p{N}\p{M}_]--[${unspacedLetters}\u30fc]]`
 /** Back-ticks, the target of a link up to its parenthesis or a space, or a word. */
-const token = String.raw`${'`'}+|\]\([^\)\u0000-\u0020]*\)?|${letter}+`
+const tokens = new RegExp(String.raw`${'`'}+|\]\([^\)\u0000-\u0020]*\)?|${letter}+`, 'vg')
 /** Whether these are next to a name, which is then a part of something longer: a path, a variable, a tag. */
 const joinedBehind = new RegExp(String.raw`[\/\\$%=]|[.\-]${letter}|::`, 'vy')
 const joinedBefore = String.raw`[\/\\$#%=@]|\$\{|::`
@@ -81,7 +81,7 @@ const host = new RegExp(String.raw`(?<!\.)@(?=${letter})[A-Za-z0-9._%+\-]*`, 'vy
 /** Each whole word of a paragraph that is no part of code, an address or an identifier; `at`: with `@` in front of it. */
 function* wordsOf(text: string): Generator<{ word: string; at: boolean }> {
   const spans = codeSpans(text)
-  const tokens = new RegExp(token, 'vg')
+  tokens.lastIndex = 0
   /** Up to here it is known that no e-mail address begins. */
   let noEmailBefore = 0
   for (let found = tokens.exec(text); found !== null; found = tokens.exec(text)) {
