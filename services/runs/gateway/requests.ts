@@ -96,8 +96,8 @@ export function checkedMessage(message: string | Content | undefined, name: stri
 function checkedExtra(
   value: Record<string, unknown> | undefined,
   name: string,
-): Record<string, unknown> | undefined {
-  if (value === undefined) return undefined
+): Record<string, unknown> | null {
+  if (value === undefined) return null
   if (Buffer.byteLength(JSON.stringify(value)) > extrasBytesMax) {
     throw new AppError('payload_too_large', `${name} has at most ${extrasBytesMax} bytes of JSON.`)
   }

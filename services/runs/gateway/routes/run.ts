@@ -234,29 +234,24 @@ async function accept(
   asked: RunRequest,
   seed: string | undefined,
 ): Promise<StartedRun> {
-  const { node, userId, message, streaming, stateDelta, customMetadata, onBusy, join } = asked
+  const { node, join, sessionId, ...given } = asked
   const runId = seed === undefined ? newRunId() : runIdOf('idempotency', seed)
   const newSession = () => (seed === undefined ? randomUUID() : idOfSeed(seed, 'session'))
   const follow = followRun(parts, runId, join)
   try {
-    const given = {
+    const newRun = {
+      ...given,
       runId,
       slug: node.slug,
       agent: node.codename,
-      userId,
-      sessionId: asked.sessionId ?? newSession(),
+      sessionId: sessionId ?? newSession(),
       trigger: 'api' as const,
       callerUid: callerOf(request).uid,
       requestId: request.id,
       traceparent: request.traceparent,
-      message,
-      streaming,
-      ...(stateDelta ? { stateDelta } : {}),
-      ...(customMetadata ? { customMetadata } : {}),
-      onBusy,
     }
     // Under a seed an earlier request may have made it, and died. Of a new one the rows need not be read, which have no pieces.
-    const { run, isNew } = await acceptRun(parts.relational, given, parts.local.takeAtOnce)
+    const { run, isNew } = await acceptRun(parts.relational, newRun, parts.local.takeAtOnce)
     return { run, follow, fresh: isNew, join }
   } catch (error) {
     follow.close()
