@@ -71,7 +71,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   lag: async () => (await import('./commands/lag.ts')).registerLag,
   topics: async () => (await import('./commands/topics.ts')).registerTopics,
   groups: async () => {
-    const { groupActions } = await import('#operations/groups-skip.ts')
+    const { groupActions } = await import('#operations/groups.ts')
     return noun('groups', 'the reader groups of the log', groupActions)
   },
   'dead-letters': async () => {
@@ -81,7 +81,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
   rebuild: async () => {
     const { rebuildRelationalAction, rebuildVectorsAction } = await import('#operations/rebuild.ts')
-    const { rebuildNotesAction } = await import('#operations/rebuild-notes.ts')
+    const { rebuildNotesAction } = await import('#operations/rebuild.ts')
     const all = [rebuildVectorsAction, rebuildRelationalAction, rebuildNotesAction] as readonly Action[]
     return noun('rebuild', 'rebuild an index, or the points of notes', all)
   },

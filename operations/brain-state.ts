@@ -55,16 +55,13 @@ export const brainState = Type.Object(
 
 export type BrainState = Static<typeof brainState>
 
-/** What is followed elsewhere, because reading it each time would take long. */
-interface BrainStateParts {
-  /** Status of the last call of a webhook target; null where there was no answer, or no call. */
-  lastStatusOf(target: string): number | null
-}
-
-/** Throws AppError `relational_engine_unavailable`, `vector_engine_unavailable` or `log_unavailable`. */
+/**
+ * `lastStatusOf`: of the last call of a webhook target, which is followed elsewhere, because reading it each time would take
+ * long; null where there was no answer, or no call. Throws AppError `relational_engine_unavailable`, `vector_engine_unavailable` or `log_unavailable`.
+ */
 export async function readBrainState(
   platform: OperatedPlatform,
-  { lastStatusOf }: BrainStateParts,
+  lastStatusOf: (target: string) => number | null,
 ): Promise<BrainState> {
   const { eventLog, relational, vectors } = platform.engines
   const { locations } = platform

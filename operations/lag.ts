@@ -5,7 +5,6 @@ import { Type } from 'typebox'
 import type { GroupPositions, Groups, Log, PartitionOwner } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
-import type { Closeable } from '#lib/resource.ts'
 import { hearNotices, lookRestMs } from '#runtime/notices.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
 import { readStuck, type StuckRecord } from '#services/vectors/write/failures.ts'
@@ -66,15 +65,11 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   )
 }
 
-/** Only how far each group is behind: what can be read every few seconds at little cost. */
-interface GroupLags extends Closeable {
-  read(): Promise<Pick<GroupLag, 'group' | 'lag'>[]>
-}
-
-/** Which groups there are is asked again when the generations of an index change, and now and then. */
-export function openGroupLags(
-  parts: LagParts & { engines: { relational: Relational }; log: Logger },
-): GroupLags {
+/**
+ * Only how far each group is behind: what can be read every few seconds at little cost. Which groups there are is asked again when
+ * the generations of an index change, and now and then.
+ */
+export function openGroupLags(parts: LagParts & { engines: { relational: Relational }; log: Logger }) {
   const { relational } = parts.engines
   let changes = 0
   let kept: { groups: ReaderGroup[]; readAt: number } | undefined
@@ -90,7 +85,7 @@ export function openGroupLags(
     return found
   }
   return {
-    async read() {
+    async read(): Promise<Pick<GroupLag, 'group' | 'lag'>[]> {
       const read = await readPositions(parts, await groups())
       return read.map(({ known, positions }) => ({
         group: known.group,
@@ -168,8 +163,6 @@ export function partitionLags(
 function totalOf(partitions: readonly PartitionLag[]): number {
   return partitions.reduce((sum, { lag }) => sum + lag, 0)
 }
-
-export type { StuckRecord }
 
 const refreshMs = 1_000
 

@@ -1,11 +1,21 @@
-/** Every operation: what a running platform does when the command line asks it over the control socket. */
+/** Every action, and every operation: what a running platform does when the command line asks it over the control socket. */
 
-import { actions } from './actions.ts'
+import type { Action } from './action.ts'
+import { agentKeyActions } from './agent-keys.ts'
+import { agentActions } from './agents/actions.ts'
+import { auditActions } from './audit.ts'
 import { copyOperation } from './backup/backup.ts'
+import { searchCollectionAction } from './collections-search.ts'
+import { deadLetterActions } from './dead-letters/actions.ts'
 import { doctorOperation } from './doctor/doctor.ts'
 import { exportOperation } from './export.ts'
+import { followRequestAction } from './follow/follow-request.ts'
+import { goalActions } from './goals.ts'
+import { groupActions } from './groups.ts'
 import { lagOperation } from './lag.ts'
+import { noteActions } from './notes.ts'
 import type { Operation } from './operation.ts'
+import { rebuildNotesAction, rebuildRelationalAction, rebuildVectorsAction } from './rebuild.ts'
 import {
   cancelRunOperation,
   listRunsOperation,
@@ -14,14 +24,38 @@ import {
   startRunOperation,
 } from './runs.ts'
 import { followRunOperation } from './runs-follow.ts'
+import { secretActions } from './secrets.ts'
 import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
+import { statsActions } from './stats.ts'
+import { topicActions } from './topics-list.ts'
 import { tailTopicOperation } from './topics-tail.ts'
+import { userActions } from './users.ts'
+import { webhookActions } from './webhooks/test-event.ts'
 
-/** Those of the main API alone are not asked for here. */
-const commands = actions.filter(({ cli }) => cli)
+/** A noun that is new is a line here and, where it has commands, one in cli/program.ts, which loads nouns alone. */
+export const actions: readonly Action[] = [
+  ...agentActions,
+  ...agentKeyActions,
+  ...userActions,
+  ...deadLetterActions,
+  ...webhookActions,
+  ...statsActions,
+  searchCollectionAction,
+  ...topicActions,
+  ...groupActions,
+  ...noteActions,
+  ...goalActions,
+  rebuildVectorsAction,
+  rebuildRelationalAction,
+  rebuildNotesAction,
+  ...secretActions,
+  ...auditActions,
+  followRequestAction,
+]
 
+/** Actions of the main API alone are not asked for here. */
 export const operations: readonly Operation[] = [
-  ...commands,
+  ...actions.filter(({ cli }) => cli),
   copyOperation,
   doctorOperation,
   exportOperation,

@@ -1,4 +1,7 @@
-/** Rebuilds an index from the log, while writes and searches go on with the old one. */
+/**
+ * Rebuilds an index from the log, while writes and searches go on with the old one, and the points of notes from their
+ * rows.
+ */
 
 import { Type } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
@@ -6,6 +9,8 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { withLease } from '#runtime/leases.ts'
 import type { Output } from '#runtime/start/control.ts'
+import { noteKind } from '#services/records/notes/notes.ts'
+import { rewriteRecords } from '#services/records/store/write.ts'
 import {
   beginRebuild,
   type GenerationEngine,
@@ -118,3 +123,32 @@ export function partsOf(platform: OperatedPlatform, index: Index, engine: Genera
   const physicalName = platform.locations.get(vectorsCommands.name)?.physicalName ?? vectorsCommands.name
   return { eventLog, relational, index, engine, physicalName }
 }
+
+const label = 'publishing notes'
+
+export const rebuildNotesAction = defineAction({
+  name: 'rebuild notes',
+  summary: 'Publish every note once more, so that all their points in fleet_notes are written again',
+  change: { action: 'index.rebuild', target: () => 'notes' },
+  services: ['outbox-publisher', 'note-indexer'],
+  args: Type.Object({}),
+  /** Resolves when their records are in the outbox, in the order of each note's changes. */
+  async run({ platform, output, signal, describe }) {
+    const startedAt = Date.now()
+    const { relational } = platform.engines
+    const { rows } = await relational.query<{ count: number }>('select count(*) from platform.notes')
+    const total = rows[0]!.count
+    const records = await rewriteRecords(relational, noteKind, {
+      signal,
+      written: (done) => output.progress({ label, done, total: Math.max(done, total) }),
+    })
+    describe({ count: records })
+    return { index: 'notes', records, took_ms: Date.now() - startedAt }
+  },
+  cli: [
+    {
+      example: 'flotilla rebuild notes',
+      render: ({ records, took_ms }) => `${records} notes published again, ${took_ms} ms`,
+    },
+  ],
+})

@@ -9,15 +9,10 @@ import { checkedId, checkedMessage } from '#services/runs/gateway/requests.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
 import { loadNodes, type NodeSet, type RunNode } from '#services/runs/nodes/nodes.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
-import {
-  acceptDispatch,
-  cancelDispatch,
-  listDispatches,
-  readDispatch,
-} from '#services/runs/state/dispatches.ts'
+import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
 import { axon, cancelRun } from '#services/runs/state/end.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
-import { dispatchStatuses, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
+import { runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { defineAction } from './action.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 import { listPages, operator } from './operator.ts'
@@ -106,29 +101,6 @@ export const listRunsOperation = defineOperation({
       return { rows: shown.map(viewOfRun), next: page.next }
     })
     return { runs }
-  },
-})
-
-export const listDispatchesOperation = defineOperation({
-  name: 'dispatches list',
-  args: Type.Object({
-    /** Only those that the caller of this uid started, or that are of this user. */
-    own: Type.Optional(Type.String()),
-    status: Type.Optional(Type.Enum(dispatchStatuses)),
-    limit: Type.Integer({ minimum: 1, maximum: 1_000 }),
-    before: Type.Optional(Type.Integer()),
-  }),
-  async run({ platform }, query) {
-    const { dispatches, next } = await listDispatches(platform.engines.relational, query)
-    return {
-      dispatches: dispatches.map(({ deadline, createdAt, endedAt, ...one }) => ({
-        ...one,
-        deadline: deadline.toISOString(),
-        createdAt: createdAt.toISOString(),
-        endedAt: endedAt?.toISOString() ?? null,
-      })),
-      next,
-    }
   },
 })
 

@@ -8,19 +8,12 @@ import { time } from './shapes.ts'
 
 const metricsTimeoutMs = 5_000
 
-interface StatsResult {
-  collections: Awaited<ReturnType<typeof observeCollections>>
-  /** Searches at the gateway that runs on this data directory; null where none does. */
-  search: { p95_ms: number | null; requests: number; window_s: number } | null
-  as_of: string
-}
-
 export const statsAction = defineAction({
   name: 'stats',
   summary: 'The collections and their indexes',
   needs: ['vectors'],
   args: Type.Object({}),
-  async run({ platform }): Promise<StatsResult> {
+  async run({ platform }) {
     const [collections, search] = await Promise.all([
       observeCollections(platform.engines.vectors),
       readSearches(platform.home),
@@ -74,8 +67,8 @@ export const statsAction = defineAction({
 
 export const statsActions: readonly Action[] = [statsAction]
 
-/** A gateway counts its own searches: the one that listens on this machine is asked for its metrics. */
-async function readSearches(home: string): Promise<StatsResult['search']> {
+/** Of the gateway that runs on this data directory, which counts its own searches; null where none does. */
+async function readSearches(home: string) {
   const url = readAddresses(home)?.vector_url
   if (typeof url !== 'string') return null
   try {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { helpOf, wordOf } from '#cli/mount-actions.ts'
 import type { Action, CommandLine } from '#operations/action.ts'
-import { actions } from '#operations/actions.ts'
+import { actions } from '#operations/list.ts'
 import { writeOrCheck } from './made-page.ts'
 import { projectRoot } from './source-files.ts'
 

@@ -2,7 +2,7 @@
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
-import { type GroupLag, type LagResult, lagOperation, type StuckRecord } from '#operations/lag.ts'
+import { type GroupLag, type LagResult, lagOperation } from '#operations/lag.ts'
 import { type Cli, describe } from '../cli.ts'
 import { clearScreen, line, table } from '../output.ts'
 
@@ -42,7 +42,7 @@ function expiredLine({ group, topic, partitions }: GroupLag): string[] {
   return records === 0 ? [] : [line`${group}: ${records} records of ${topic} expired before it read them`]
 }
 
-function stuckLine(group: string, { partition, offset, key, reason, skip }: StuckRecord): string {
+function stuckLine(group: string, { partition, offset, key, reason, skip }: GroupLag['stuck'][number]) {
   const what = line`${group} is stuck at ${partition}/${offset} (${key}): ${reason ?? 'not reached yet'}`
   if (skip) return `${what}; marked to be passed`
   return line`${what}; to pass it: flotilla groups skip ${group} --partition ${partition} --offset ${offset}`

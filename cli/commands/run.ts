@@ -85,7 +85,7 @@ async function followToEnd(cli: Cli, id: string, keep: boolean): Promise<Followe
   }
 }
 
-/** One line, and one for each agent that was named and did not join. The conclusion of a dispatch was shown as what the orchestrator said. */
+/** One line, and one for each agent that was named and did not join; the conclusion of a dispatch was shown before. */
 function endOf(followed: Followed): string {
   if ('dispatch' in followed) {
     const { goalId, status, runs, result } = followed.dispatch

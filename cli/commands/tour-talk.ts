@@ -1,4 +1,7 @@
-/** What the steps of the tour share, and those in which agents talk: one that another one joins, and all of them together. */
+/**
+ * What the steps of the tour share, and those in which agents talk: one that another one joins, and all of them
+ * together.
+ */
 
 import type { createClient, RunEvent } from '#client/client.ts'
 import { AppError } from '#lib/errors.ts'

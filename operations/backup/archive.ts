@@ -8,6 +8,7 @@ import { createReadStream, createWriteStream, readdirSync, statSync } from 'node
 import { type FileHandle, open } from 'node:fs/promises'
 import { join, posix, sep } from 'node:path'
 import { Transform } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { type Extract, extract, type Pack, pack } from 'tar-stream'
@@ -158,7 +159,7 @@ async function unpack(tar: Extract, file: string, sink: ArchiveSink | undefined)
     const { name: full, type, mode = 0o600, size = 0 } = entry.header
     if (manifest === undefined) {
       if (full !== manifestName || size > manifestBytesMax) throw new Error('it has no manifest')
-      manifest = parseManifest(file, await textOf(chunksOf(entry)))
+      manifest = parseManifest(file, await text(chunksOf(entry)))
       continue
     }
     const name = insideName(full)
@@ -191,8 +192,8 @@ function insideName(full: string): string {
   return name.slice(root.length)
 }
 
-function parseManifest(file: string, text: string): Manifest {
-  const manifest: unknown = JSON.parse(text)
+function parseManifest(file: string, json: string): Manifest {
+  const manifest: unknown = JSON.parse(json)
   if (!Value.Check(manifestSchema, manifest)) throw new Error('its manifest cannot be read')
   if (manifest.format <= formatVersion) return manifest
   throw new AppError(
@@ -250,10 +251,4 @@ function withDigest(): Transform {
       next(null, Buffer.concat([frameHead, hash.digest()]))
     },
   })
-}
-
-async function textOf(chunks: AsyncIterable<Buffer>): Promise<string> {
-  const parts: Buffer[] = []
-  for await (const chunk of chunks) parts.push(chunk)
-  return Buffer.concat(parts).toString('utf8')
 }

@@ -4,7 +4,6 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import type { Static, TObject } from 'typebox'
 import { sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
@@ -22,18 +21,12 @@ import { type Cell, type Shown, tableOf } from '../action.ts'
 import type { ChangeContext } from '../change.ts'
 import type { OperatedPlatform, OperationContext } from '../operation.ts'
 
-/** `F` is the schema of the filter, `L` a letter in a list, `N` what names it in results, `V` what `show` adds. */
-export interface LetterKind<
-  F extends TObject,
-  L extends { key: string },
-  N extends object,
-  V extends object,
-> {
+/** `F` is the filter, `L` a letter in a list, `N` what names it in results, `V` what `show` adds. */
+export interface LetterKind<F extends object, L extends { key: string }, N extends object, V extends object> {
   /** The name of its actions begins with it. */
   name: string
-  filter: F
   /** Those that the filter means, in the order in which they are listed and replayed. */
-  list(parts: DeadLetterParts, filter: Static<F>): Promise<L[]>
+  list(parts: DeadLetterParts, filter: F): Promise<L[]>
   /** The position that the letter is about. */
   originOf(letter: L): DeadLetterOrigin & { topic: string }
   nameOf(letter: L): N
@@ -65,19 +58,19 @@ export function deadLetterParts(platform: OperatedPlatform): DeadLetterParts {
 }
 
 /** Those that the filter means. */
-export async function listLetters<F extends TObject, L extends { key: string }>(
+export async function listLetters<F extends object, L extends { key: string }>(
   kind: Pick<LetterKind<F, L, object, object>, 'list'>,
   { platform }: OperationContext,
-  filter: Static<F>,
+  filter: F,
 ): Promise<{ dead_letters: L[] }> {
   return { dead_letters: await kind.list(deadLetterParts(platform), filter) }
 }
 
 /** The first ones with what they hold. Throws AppError `dead_letter_not_found` when the filter means none. */
-export async function showLetters<F extends TObject, L extends { key: string }, V extends object>(
+export async function showLetters<F extends object, L extends { key: string }, V extends object>(
   kind: Omit<LetterKind<F, L, object, V>, 'nameOf' | 'openReplay'>,
   { platform }: OperationContext,
-  filter: Static<F>,
+  filter: F,
 ): Promise<{ dead_letters: (L & V)[] }> {
   const letters = (await meant(kind, platform, filter)).slice(0, kind.shownMax)
   const shown: (L & V)[] = []
@@ -88,10 +81,10 @@ export async function showLetters<F extends TObject, L extends { key: string }, 
 }
 
 /** Throws AppError `dead_letter_not_found` when the filter means none, `conflict` while others are treated. */
-export function replayLetters<F extends TObject, L extends { key: string }, N extends object>(
+export function replayLetters<F extends object, L extends { key: string }, N extends object>(
   kind: LetterKind<F, L, N, object>,
   { platform, output, describe }: ChangeContext,
-  filter: Static<F>,
+  filter: F,
 ): Promise<Results<N>> {
   return oneAtATime(platform, async (lost) => {
     const letters = await meant(kind, platform, filter)
@@ -111,10 +104,10 @@ export function replayLetters<F extends TObject, L extends { key: string }, N ex
 }
 
 /** As `replayLetters`. */
-export function discardLetters<F extends TObject, L extends { key: string }, N extends object>(
+export function discardLetters<F extends object, L extends { key: string }, N extends object>(
   kind: LetterKind<F, L, N, object>,
   { platform, describe }: ChangeContext,
-  filter: Static<F>,
+  filter: F,
 ): Promise<Results<N>> {
   return oneAtATime(platform, async () => {
     const letters = await meant(kind, platform, filter)
@@ -199,10 +192,10 @@ function busy(): AppError {
 }
 
 /** Those that the filter means, at least one. */
-async function meant<F extends TObject, L extends { key: string }>(
+async function meant<F extends object, L extends { key: string }>(
   kind: Pick<LetterKind<F, L, object, object>, 'name' | 'list'>,
   platform: OperatedPlatform,
-  filter: Static<F>,
+  filter: F,
 ): Promise<L[]> {
   const letters = await kind.list(deadLetterParts(platform), filter)
   if (letters.length > 0) return letters

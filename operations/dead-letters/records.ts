@@ -133,9 +133,8 @@ export interface RecordFilter {
   names?: Name[]
 }
 
-export const records: LetterKind<typeof filter, RecordLetter, Name, Decoded> = {
+export const records: LetterKind<RecordFilter, RecordLetter, Name, Decoded> = {
   name: 'dead-letters',
-  filter,
   list: listRecordLetters,
   originOf: (letter) => letter,
   nameOf: ({ topic, key }) => ({ topic, key }),

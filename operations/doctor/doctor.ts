@@ -31,13 +31,15 @@ export const doctorOperation = defineOperation({
 
 /** Never throws: what fails is reported as a failed check. */
 async function checkEngines(platform: OperatedPlatform): Promise<Check[]> {
-  const pings = await pingEngines(platform.engines, platform.choices)
+  const { engines, choices } = platform
+  const pings = await pingEngines(engines, choices)
   const answers = await Promise.all(
     Object.entries({
       groups: checkGroups,
       'dead letters': checkDeadLetters,
-      'vector index': checkVectors,
-      'relational index': checkMirror,
+      'vector index': async () => checkIndex(engines.relational, vectorsIndex, engines.vectors),
+      'relational index': async () =>
+        engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : [],
       secrets: checkSecrets,
     }).map(([check, run]) =>
       run(platform).catch((error): Check[] => [{ check, status: 'fail', found: describeError(error) }]),
@@ -108,14 +110,6 @@ async function recordsIn(eventLog: Log, topic: string | undefined): Promise<numb
   if (!topic) return 0
   const ranges = await eventLog.offsets(topic)
   return ranges.reduce((sum, range) => sum + range.end - range.start, 0)
-}
-
-function checkVectors({ engines }: OperatedPlatform): Promise<Check[]> {
-  return checkIndex(engines.relational, vectorsIndex, engines.vectors)
-}
-
-async function checkMirror({ engines }: OperatedPlatform): Promise<Check[]> {
-  return engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : []
 }
 
 async function checkSecrets({ engines, env }: OperatedPlatform): Promise<Check[]> {

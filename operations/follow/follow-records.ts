@@ -1,5 +1,8 @@
-/** Looks through the newest records of the log for those of one subject. */
+/**
+ * Looks through the newest records of the log for those of one subject, and for what became of its webhook deliveries.
+ */
 
+import { type Static, Type } from 'typebox'
 import type { PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import { recordBytes } from '#runtime/follow/follow-topic.ts'
 import { readRecords } from '#runtime/follow/read-records.ts'
@@ -10,7 +13,9 @@ import { idempotencyKeyOf, webhookEvents } from '#services/webhooks/event.ts'
 import { catalog, fleetEvents, runsEvents, webhooksDeliveries } from '#topics/catalog.ts'
 import type { SchemaName, Topic } from '#topics/topic.ts'
 import type { OperatedPlatform, OperationContext } from '../operation.ts'
-import type { Subject, SubjectKind } from './subject.ts'
+import { orNull } from '../shapes.ts'
+import { attempt, visitAttempts } from '../webhooks/attempts.ts'
+import type { DeliveryName, Subject, SubjectKind } from './subject.ts'
 
 /** Records that are read at most, the newest of each partition. */
 export const recordsMax = 20_000
@@ -156,7 +161,7 @@ async function kindByName(
 }
 
 /** Null for a record that cannot be decoded. */
-export async function decodedValue<S extends SchemaName>(
+async function decodedValue<S extends SchemaName>(
   { codec }: Pick<OperatedPlatform, 'codec'>,
   topic: Topic<S>,
   record: StoredRecord,
@@ -166,4 +171,52 @@ export async function decodedValue<S extends SchemaName>(
   } catch {
     return null
   }
+}
+
+/** Followed at most. */
+const deliveriesMax = 50
+/** The newest attempts of one delivery that are shown. */
+const attemptsShownMax = 20
+
+export const followedDelivery = Type.Object({
+  target: Type.String(),
+  sequence: Type.Integer({ description: 'X-Sequence.' }),
+  event: orNull(Type.String(), 'null: the log holds the delivery no longer.'),
+  attempts: Type.Array(attempt, { description: 'The oldest first; of many the newest.' }),
+})
+type FollowedDelivery = Static<typeof followedDelivery>
+
+export async function deliveriesOf(
+  context: OperationContext,
+  subject: Subject,
+  records: Found['records'],
+): Promise<FollowedDelivery[]> {
+  const found = new Map<string, FollowedDelivery>()
+  const add = (delivery: Omit<FollowedDelivery, 'attempts'>) => {
+    if (found.size < deliveriesMax) found.set(nameOf(delivery), { ...delivery, attempts: [] })
+  }
+  if (subject.delivery) add({ ...subject.delivery, event: null })
+  for (const { topic, record } of records) {
+    if (topic.name !== webhooksDeliveries.name) continue
+    const delivery = await deliveryIn(context, record)
+    if (delivery) add(delivery)
+  }
+  if (found.size === 0) return []
+  const targets = new Set([...found.values()].map(({ target }) => target))
+  await visitAttempts(context, targets, (attempt) => {
+    if (attempt.kind === 'state' || attempt.sequence === null) return
+    const attempts = found.get(nameOf({ target: attempt.target, sequence: attempt.sequence }))?.attempts
+    attempts?.push(attempt)
+    if (attempts && attempts.length > attemptsShownMax) attempts.shift()
+  })
+  return [...found.values()]
+}
+
+function nameOf({ target, sequence }: DeliveryName): string {
+  return `${target}/${sequence}`
+}
+
+async function deliveryIn({ platform }: OperationContext, record: StoredRecord) {
+  const value = await decodedValue(platform, webhooksDeliveries, record)
+  return value && { target: value.target, sequence: value.sequence ?? record.offset, event: value.event }
 }

@@ -16,8 +16,14 @@ import { listRecordLetters } from '../dead-letters/records.ts'
 import { type GroupLag, readLag } from '../lag.ts'
 import type { OperatedPlatform, OperationContext } from '../operation.ts'
 import { orNull, time } from '../shapes.ts'
-import { deliveriesOf, followedDelivery } from './follow-deliveries.ts'
-import { type Found, findRecords, recordsMax, windowMs } from './follow-records.ts'
+import {
+  deliveriesOf,
+  type Found,
+  findRecords,
+  followedDelivery,
+  recordsMax,
+  windowMs,
+} from './follow-records.ts'
 import { type Subject, subjectOf } from './subject.ts'
 
 const callsMax = 50

@@ -8,8 +8,9 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '#lib/errors.ts'
 import { makeFolder } from '#lib/files.ts'
+import type { Closeable } from '#lib/resource.ts'
 import { takeFileLock } from '#lib/sqlite.ts'
-import type { SinkTarget } from './target.ts'
+import type { ShownRecord } from '#runtime/follow/show-record.ts'
 
 interface JsonlOptions {
   /** Absolute. */
@@ -131,4 +132,21 @@ function positionIn(line: string, file: string): string {
     // Said below.
   }
   throw new AppError('conflict', `${file} is no file of a sink: move it away, or name another folder.`)
+}
+
+/** A record with the position behind it. */
+export interface PositionedRecord extends ShownRecord {
+  position: string
+}
+
+export interface SinkTarget extends Closeable {
+  /** Behind the last record that it holds; null while it holds none. */
+  position(): Promise<string | null>
+  /**
+   * Keeps the records and the position behind the last of them together: both, or neither. Throws AppError `fenced` when
+   * another sink has taken its place.
+   */
+  write(records: readonly PositionedRecord[]): Promise<void>
+  /** Called when all that was in the topic at the start is written. `epoch`: of the topic. */
+  caughtUp?(epoch: number): Promise<void>
 }

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { readPosition } from '../topic-stream/position.ts'
-import type { PositionedRecord, SinkTarget } from './target.ts'
+import type { PositionedRecord, SinkTarget } from './jsonl.ts'
 
 export interface PostgresOptions {
   topic: string

@@ -20,9 +20,8 @@ import {
   shownOf,
   streamRecords,
 } from '../topic-stream/records.ts'
-import { openJsonlTarget } from './jsonl.ts'
+import { openJsonlTarget, type PositionedRecord, type SinkTarget } from './jsonl.ts'
 import { openPostgresTarget, tableForm } from './postgres.ts'
-import type { PositionedRecord, SinkTarget } from './target.ts'
 
 /** Most records of one write. */
 const batchRecords = 500

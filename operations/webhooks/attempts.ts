@@ -18,7 +18,7 @@ import { webhooksAttempts } from '#topics/catalog.ts'
 import { defineAction } from '../action.ts'
 import type { OperatedPlatform, OperationContext } from '../operation.ts'
 import { orNull, time } from '../shapes.ts'
-import { targetInPath, targetProblems } from './target-shapes.ts'
+import { targetInPath, targetProblems } from './target-settings.ts'
 
 const attemptsMax = 500
 const attemptsShown = 50

@@ -17,19 +17,8 @@ export interface CheckResult {
   ok: boolean
   file: string
   faults: { line: number | null; place: string; message: string }[]
-  targets: CheckedTarget[]
+  targets: ReturnType<typeof checkedOf>[]
   warnings: { target: string; message: string }[]
-}
-
-interface CheckedTarget {
-  target: string
-  url: string
-  events: readonly string[] | null
-  agents: readonly string[] | null
-  ordering: string
-  retry: number
-  backoff_ms: number
-  signed: boolean
 }
 
 export function checkTargetsFile(path: string, env: Environment, traffic: TargetTraffic): CheckResult {
@@ -58,7 +47,7 @@ function faultsOf(error: AppError): CheckResult['faults'] {
 }
 
 /** A URL may hold a token. */
-function checkedOf(target: WebhookTarget, { secrets }: WebhookTargets): CheckedTarget {
+function checkedOf(target: WebhookTarget, { secrets }: WebhookTargets) {
   return {
     target: target.name,
     url: redact(target.url.href, secrets),

@@ -57,9 +57,8 @@ const filterFields = {
 }
 const filter = Type.Object(filterFields)
 
-const deliveries: LetterKind<typeof filter, DeliveryLetter, DeliveryName, { body: unknown }> = {
+const deliveries: LetterKind<Static<typeof filter>, DeliveryLetter, DeliveryName, { body: unknown }> = {
   name: 'webhooks dead-letters',
-  filter,
   list: listDeliveryLetters,
   originOf: ({ origin }) => ({ topic: webhooksDeliveries.name, ...origin }),
   nameOf: ({ target, sequence, key }) => ({ target, sequence, key }),

@@ -13,8 +13,7 @@ import { defineAction } from '../action.ts'
 import { deadLetterParts } from '../dead-letters/letters.ts'
 import type { OperatedPlatform } from '../operation.ts'
 import { listDeliveryLetters } from './delivery-letters.ts'
-import { namedTargets } from './target-settings.ts'
-import { targetInPath, targetProblems } from './target-shapes.ts'
+import { namedTargets, targetInPath, targetProblems } from './target-settings.ts'
 
 /** A courier sees the mark within two seconds; a call in flight has five. */
 const parkedWithinMs = 15_000

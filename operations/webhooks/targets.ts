@@ -9,8 +9,7 @@ import {
 import { defineAction, type Shown } from '../action.ts'
 import type { OperationContext } from '../operation.ts'
 import { time } from '../shapes.ts'
-import { namedTargets } from './target-settings.ts'
-import { type ListedTarget, listedTarget, targetProblems } from './target-shapes.ts'
+import { type ListedTarget, listedTarget, namedTargets, targetProblems } from './target-settings.ts'
 
 type TargetState = ListedTarget['state']
 

@@ -1,4 +1,7 @@
-/** Sends an event to one target, to see that it arrives: it goes the way of every other delivery, behind what waits. */
+/**
+ * Sends an event to one target, to see that it arrives: it goes the way of every other delivery, behind what waits. The
+ * list of what people and operators do with webhooks.
+ */
 
 import { Type } from 'typebox'
 import { ulid } from 'ulid'
@@ -6,9 +9,12 @@ import { AppError } from '#lib/errors.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
 import { createDeliveries } from '#services/webhooks/fire/events/deliveries.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
-import { defineAction } from '../action.ts'
-import { readTargetSettings } from './target-settings.ts'
-import { targetInPath, targetProblems } from './target-shapes.ts'
+import { type Action, defineAction } from '../action.ts'
+import { listAttemptsAction } from './attempts.ts'
+import { deliveryLetters } from './delivery-letters.ts'
+import { forgetTargetAction, skipHeadAction } from './skip.ts'
+import { readTargetSettings, targetInPath, targetProblems } from './target-settings.ts'
+import { listTargetsAction } from './targets.ts'
 
 /** Who the event is of, where the target wants those of all agents. */
 const testAgent = 'flotilla'
@@ -24,7 +30,7 @@ const sent = Type.Object(
   { title: 'SentTestEvent' },
 )
 /** Throws AppError `not_found`, `conflict` for a target that is not in the file, `log_unavailable`. */
-export const testTargetAction = defineAction({
+const testTargetAction = defineAction({
   name: 'webhooks test',
   summary: 'Send a test event to one target',
   args: Type.Object({ name: Type.String() }),
@@ -77,3 +83,12 @@ export const testTargetAction = defineAction({
     status: 202,
   },
 })
+
+export const webhookActions: readonly Action[] = [
+  listTargetsAction,
+  ...Object.values(deliveryLetters),
+  listAttemptsAction,
+  testTargetAction,
+  skipHeadAction,
+  forgetTargetAction,
+]

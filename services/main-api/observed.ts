@@ -64,7 +64,7 @@ export function openObserved(platform: OperatedPlatform): Observed {
       late,
       async read() {
         const last = await lastAttempts()
-        return readBrainState(platform, { lastStatusOf: (target) => last.of(target)?.status ?? null })
+        return readBrainState(platform, (target) => last.of(target)?.status ?? null)
       },
     }),
     lag: createCached({

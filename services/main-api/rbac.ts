@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { AppError } from '#lib/errors.ts'
 import type { Action } from '#operations/action.ts'
-import { actions } from '#operations/actions.ts'
+import { actions } from '#operations/list.ts'
 import { type Access, accessLevels } from '#services/access/agents/agents.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 import type { Refusals } from '#services/access/people/refused-sign-ins.ts'
