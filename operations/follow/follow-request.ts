@@ -208,11 +208,8 @@ type Call = Followed['calls'][number]
 /** From the audit notes, which the audit-writer makes a moment later. */
 async function callsOf({ engines }: OperatedPlatform, requestId: string): Promise<Call[]> {
   const filter = { must: [{ key: 'request_id', match: { value: requestId } }] }
-  const { points } = await engines.vectors.scroll('fleet_notes', {
-    limit: callsMax,
-    filter,
-    withPayload: true,
-  })
+  const query = { limit: callsMax, filter, withPayload: true }
+  const { points } = await engines.vectors.scroll('fleet_notes', query)
   return points
     .map(({ payload = {} }) => ({
       agent: Array.isArray(payload.tags) ? textOf(payload.tags[2]) : null,
