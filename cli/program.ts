@@ -143,21 +143,15 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
     )
   const named = nouns[args[0] ?? '']
   for (const load of named ? [named] : Object.values(nouns)) (await load())(program, cli)
-  throwInsteadOfExit(program)
-  // The document says it.
-  if (args.includes('--json')) silenceErrors(program)
+  throwInsteadOfExit(program, args.includes('--json'))
   return program
 }
 
-function silenceErrors(program: Program): void {
-  program.configureOutput({ writeErr() {} })
-  for (const command of program.commands) silenceErrors(command)
-}
-
-/** So that main chooses the exit code; a noun without a verb shows its help and counts as wrong use. */
-function throwInsteadOfExit(program: Program): void {
+/** So that main chooses the exit code; a noun without a verb shows its help and counts as wrong use. With --json the document says it. */
+function throwInsteadOfExit(program: Program, json: boolean): void {
   program.exitOverride().showHelpAfterError('(--help shows how it is used)')
-  for (const command of program.commands) throwInsteadOfExit(command)
+  if (json) program.configureOutput({ writeErr() {} })
+  for (const command of program.commands) throwInsteadOfExit(command, json)
 }
 
 /** Commander has written its message to standard error already. */

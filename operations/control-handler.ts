@@ -2,7 +2,7 @@
 
 import { Value } from 'typebox/value'
 import { AppError } from '#lib/errors.ts'
-import type { ControlHandler, ControlRequest } from '#runtime/start/control.ts'
+import type { ControlHandler } from '#runtime/start/control.ts'
 import type { Platform } from '#runtime/start/platform.ts'
 import type { Operation } from './operation.ts'
 
@@ -34,12 +34,10 @@ export function createControlHandler(
         `The process that runs on this data directory has not opened ${missing.join(', ')}.`,
       )
     }
-    const actor = { kind: 'command_line', id: userOf(request) } as const
+    // A command of an earlier release does not say. Whoever reaches the socket is the owner of the platform.
+    const { user } = request
+    const id = typeof user === 'string' && user !== '' ? user : 'unknown'
+    const actor = { kind: 'command_line', id } as const
     return operation.run({ platform, output, signal, actor }, args)
   }
-}
-
-/** A command of an earlier release does not say. Whoever reaches the socket is the owner of the platform. */
-function userOf({ user }: ControlRequest): string {
-  return typeof user === 'string' && user !== '' ? user : 'unknown'
 }

@@ -25,21 +25,16 @@ const retryMs = 2
 /** Enough to see how a record begins. */
 const firstBytes = 16
 
-interface Sink {
-  write(text: string): void
-  /** The file gets its name only when it is whole. */
-  finish(): void
-  abandon(): void
-}
-
 /** Where the lines go: a file that gets its name when it is whole, or standard output. */
-export function openSink(named: string | undefined, force: boolean): Sink {
-  if (named === undefined) return { write: (text) => writeWhole(1, text), finish() {}, abandon() {} }
+export function openSink(named: string | undefined, force: boolean) {
+  if (named === undefined) {
+    return { write: (text: string) => writeWhole(1, text), finish() {}, abandon() {} }
+  }
   const file = replaceable(named, force)
   const partial = `${file}.${process.pid}.partial`
   const descriptor = openForWriting(partial)
   return {
-    write: (text) => writeWhole(descriptor, text),
+    write: (text: string) => writeWhole(descriptor, text),
     finish() {
       closeSync(descriptor)
       renameSync(partial, file)

@@ -1,5 +1,6 @@
 /** `flotilla node`: a reference node for one agent, as a process of its own. */
 
+import { once } from 'node:events'
 import { resolve } from 'node:path'
 import type { Command as Program } from 'commander'
 import { loadConfig } from '#lib/config.ts'
@@ -59,7 +60,7 @@ async function serve(options: NodeOptions, cli: Cli): Promise<void> {
   const { env, signal } = cli
   const log = createLog({ level: logLevel(env, 'info'), pretty: process.stderr.isTTY })
   const slug = options.agent.toLowerCase()
-  const entry = entryOf(slug, cli)
+  const entry = loadNodes(env).bySlug(slug)
   const token = env[tokenVariable] || tokenOf(entry)
   if (!isLoopbackHost(options.host) && token === undefined) {
     throw new AppError(
@@ -84,7 +85,7 @@ async function serve(options: NodeOptions, cli: Cli): Promise<void> {
       await openNodeServer({
         agents: fleet.agents,
         host: options.host,
-        port: options.port ?? portOfEntry(entry),
+        port: options.port ?? (entry ? Number(new URL(entry.url).port) : 0),
         token,
         onFault: (app, fault) => log.warn({ agent: app, fault }, 'reference-node.failed'),
       }),
@@ -92,17 +93,10 @@ async function serve(options: NodeOptions, cli: Cli): Promise<void> {
     print(`node_url ${server.url}`)
     if (!entry) print(line`the nodes file does not name ${agent.codename} yet: see docs/nodes.md`)
     print('ready')
-    await new Promise<void>((ended) => {
-      if (signal.aborted) ended()
-      else signal.addEventListener('abort', () => ended(), { once: true })
-    })
+    if (!signal.aborted) await once(signal, 'abort')
   } finally {
     await scope.close()
   }
-}
-
-function entryOf(slug: string, { env }: Cli): RunNode | undefined {
-  return loadNodes(env).bySlug(slug)
 }
 
 function agentOf(slug: string, entry: RunNode | undefined): ReferenceAgent {
@@ -114,10 +108,6 @@ function agentOf(slug: string, entry: RunNode | undefined): ReferenceAgent {
 function tokenOf(entry: RunNode | undefined): string | undefined {
   const header = Object.entries(entry?.headers ?? {}).find(([name]) => name.toLowerCase() === 'authorization')
   return header && /^Bearer (.+)$/i.exec(header[1])?.[1]
-}
-
-function portOfEntry(entry: RunNode | undefined): number {
-  return entry ? Number(new URL(entry.url).port) : 0
 }
 
 function memoryOf(slug: string, { agentId = slug, key, url, hubUrl }: NodeOptions, { env }: Cli) {

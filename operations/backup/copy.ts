@@ -49,8 +49,9 @@ export async function copyPlatform({ home, folder, frozen, progress, signal }: C
       log = await snapshotLog(home)
       const files = await filesOf(home)
       let done = 0
-      for (const some of inPieces(files, filesAtOnce)) {
+      while (done < files.length) {
         demandGoingOn(signal)
+        const some = files.slice(done, done + filesAtOnce)
         await Promise.all(some.map((name) => copyOne(join(home, name), join(folder, name))))
         done += some.length
         progress({ label: 'copying the database and files', done, total: files.length })
@@ -127,12 +128,6 @@ async function copyOne(from: string, to: string): Promise<void> {
     // Where the file system can, the copy shares its blocks with the file, which takes no time.
     await copyFile(from, to, constants.COPYFILE_FICLONE)
   }
-}
-
-function inPieces<T>(items: readonly T[], length: number): T[][] {
-  return Array.from({ length: Math.ceil(items.length / length) }, (_, n) =>
-    items.slice(n * length, (n + 1) * length),
-  )
 }
 
 function demandGoingOn(signal: AbortSignal): void {

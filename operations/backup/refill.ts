@@ -10,7 +10,6 @@ import {
   beginRebuild,
   groupOfGeneration,
   listGenerations,
-  type RebuildParts,
   readRebuildStatus,
   vectorsIndex,
 } from '#services/vectors/write/rebuild.ts'
@@ -35,7 +34,7 @@ export const beginAgainOperation = defineOperation({
   async run({ platform }: OperationContext): Promise<{ generation: number }> {
     const { relational, eventLog } = platform.engines
     await demandNoMembers(platform)
-    const parts = vectorParts(platform)
+    const parts = partsOf(platform, vectorsIndex, platform.engines.vectors)
     await relational.query('update platform.topics set epoch = epoch + 1 where name = any($1::text[])', [
       namedByIds,
     ])
@@ -60,7 +59,7 @@ export const refillOperation = defineOperation({
   services: [vectorsIndex.writer],
   args: Type.Object({ generation: Type.Integer() }),
   async run({ platform, output, signal }: OperationContext, { generation }): Promise<{ records: number }> {
-    const parts = vectorParts(platform)
+    const parts = partsOf(platform, vectorsIndex, platform.engines.vectors)
     for (;;) {
       const { state, done, total } = await readRebuildStatus(parts, generation)
       output.progress({ label: 'filling the vector index', done, total })
@@ -70,11 +69,6 @@ export const refillOperation = defineOperation({
     }
   },
 })
-
-function vectorParts(platform: OperatedPlatform): RebuildParts {
-  const { vectors } = platform.engines
-  return partsOf(platform, vectorsIndex, vectors)
-}
 
 async function demandNoMembers({ engines, locations }: OperatedPlatform): Promise<void> {
   for (const { group, groupId, topic } of await groupsOf(engines.relational)) {

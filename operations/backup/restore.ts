@@ -31,10 +31,12 @@ export async function restoreInto<T>(
   demandEmpty(home)
   makeFolder(home)
   const mark = join(home, restoringFile)
-  mustNotFail(() => {
+  try {
     writeSynced(mark, `${file}\n`)
     syncPath(home)
-  })
+  } catch (error) {
+    throw systemFault(error) ?? error
+  }
   const directory = await openDataDirectory(home, { restoring: true })
   try {
     const manifest = await unpack(home, file, run)
@@ -86,13 +88,5 @@ function sinkInto(home: string): ArchiveSink {
       makeFolder(dirname(path))
       return open(path, 'wx', mode)
     },
-  }
-}
-
-function mustNotFail(work: () => void): void {
-  try {
-    work()
-  } catch (error) {
-    throw systemFault(error) ?? error
   }
 }

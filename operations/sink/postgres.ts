@@ -77,8 +77,8 @@ export async function openPostgresTarget(
         const records = given.filter((record) => !isWritten(record, position))
         const last = records.at(-1)
         if (!last) return
-        if (mode === 'append') await append(tx, table, records)
-        else await applyStates(tx, table, records)
+        if (mode === 'state') await applyStates(tx, table, records)
+        else await tx.query(`insert into ${table} (${columns}) ${givenRows}`, [rowsOf(records)])
         await tx.query(`update ${positionsTable} set position = $2, updated_at = now() where name = $1`, [
           name,
           last.position,
@@ -141,16 +141,8 @@ function epochOf(position: string): number {
 }
 
 const columns = 'key, value, headers, "timestamp", epoch, partition, "offset"'
-const given = `select ${columns} from jsonb_to_recordset($1::jsonb) as r (key text, value jsonb, headers jsonb,
+const givenRows = `select ${columns} from jsonb_to_recordset($1::jsonb) as r (key text, value jsonb, headers jsonb,
   "timestamp" timestamptz, epoch integer, partition integer, "offset" bigint)`
-
-async function append(
-  tx: SqlTransaction,
-  table: string,
-  records: readonly PositionedRecord[],
-): Promise<void> {
-  await tx.query(`insert into ${table} (${columns}) ${given}`, [rowsOf(records)])
-}
 
 async function applyStates(
   tx: SqlTransaction,
@@ -164,7 +156,7 @@ async function applyStates(
   if (states.length === 0) return
   const changes = columns.split(', ').slice(1)
   await tx.query(
-    `insert into ${table} (${columns}) ${given}
+    `insert into ${table} (${columns}) ${givenRows}
      on conflict (key) do update set ${changes.map((name) => `${name} = excluded.${name}`).join(', ')}`,
     [rowsOf(states)],
   )

@@ -21,17 +21,7 @@ export interface AvroRecord {
   fields: { name: string; type: unknown; doc?: string; default?: unknown }[]
 }
 
-export interface Channel {
-  address: string
-  title: string
-  summary: string
-  description: string
-  servers: { $ref: string }[]
-  messages: Record<string, { $ref: string }>
-  bindings: { kafka: Record<string, unknown> }
-  'x-epoch': number
-  'x-subject': string
-}
+export type Channel = ReturnType<typeof channelOf>
 
 export interface Message {
   name: string
@@ -43,14 +33,7 @@ export interface Message {
   bindings: { kafka: Record<string, unknown> }
 }
 
-export interface AsyncApi {
-  asyncapi: '3.1.0'
-  info: { title: string; version: string; description: string; license: { name: string; url: string } }
-  servers: Record<string, object>
-  channels: Record<string, Channel>
-  operations: Record<string, object>
-  components: { messages: Record<string, Message> }
-}
+export type AsyncApi = ReturnType<typeof asyncApiOf>
 
 interface AsyncApiParts {
   topics: readonly Topic[]
@@ -62,8 +45,8 @@ interface AsyncApiParts {
 export type PublicTopic = Topic & { public: TopicPromise }
 
 /** Describes the public topics among `topics`. */
-export function asyncApiOf({ topics, schemas, locationOf }: AsyncApiParts): AsyncApi {
-  const document: AsyncApi = {
+export function asyncApiOf({ topics, schemas, locationOf }: AsyncApiParts) {
+  const document = {
     asyncapi: '3.1.0',
     info: {
       title: 'Flotilla topics',
@@ -72,9 +55,9 @@ export function asyncApiOf({ topics, schemas, locationOf }: AsyncApiParts): Asyn
       license: { name: 'Apache License 2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
     },
     servers: { [server]: serverOf() },
-    channels: {},
-    operations: {},
-    components: { messages: {} },
+    channels: {} as Record<string, Channel>,
+    operations: {} as Record<string, object>,
+    components: { messages: {} as Record<string, Message> },
   }
   for (const topic of topics.filter(isPublic)) {
     const messages = messagesOf(topic, JSON.parse(schemas.get(topic.schema)!) as AvroRecord)
@@ -128,7 +111,7 @@ function serverOf(): object {
   }
 }
 
-function channelOf(topic: PublicTopic, location: TopicLocation, messages: string[]): Channel {
+function channelOf(topic: PublicTopic, location: TopicLocation, messages: string[]) {
   const { physicalName, partitions, epoch } = location
   const spec = topicSpecOf(topic, location)
   return {

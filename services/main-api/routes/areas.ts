@@ -50,15 +50,13 @@ function ofTheFleet(scope: FastifyInstance): void {
   })
 }
 
-const noArgs = Type.Object({})
-
 /** What it notes wakes the outbox-publisher for the record, too. */
 function notedChange(context: MainApiContext): RunChange {
   return (request, { action, target }, work) => {
     const change = defineAction({
       name: action,
       summary: action,
-      args: noArgs,
+      args: Type.Object({}),
       change: { action, target: () => target },
       run: (changing) => work(changing),
     })

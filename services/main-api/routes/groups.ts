@@ -36,21 +36,11 @@ const curves = Type.Object(
 )
 
 const groupParams = Type.Object({ group: name('A reader group.', 'vector-writer') }, closed)
-const minutesMax = curveMinutesMax
-const historyQuery = Type.Object(
-  {
-    minutes: Type.Optional(wholeNumber(`How far back: 1 to ${minutesMax}; by default 60.`, '60')),
-  },
-  closed,
-)
+const minutes = Type.Optional(wholeNumber(`How far back: 1 to ${curveMinutesMax}; by default 60.`, '60'))
+const historyQuery = Type.Object({ minutes }, closed)
 const stepsMax = 360
-const curvesQuery = Type.Object(
-  {
-    minutes: Type.Optional(wholeNumber(`How far back: 1 to ${minutesMax}; by default 60.`, '60')),
-    steps: Type.Optional(wholeNumber(`Of each curve: 1 to ${stepsMax}; by default 96.`, '96')),
-  },
-  closed,
-)
+const steps = Type.Optional(wholeNumber(`Of each curve: 1 to ${stepsMax}; by default 96.`, '96'))
+const curvesQuery = Type.Object({ minutes, steps }, closed)
 const problems = ['forbidden', 'log_unavailable', 'relational_engine_unavailable'] as const
 
 export function registerGroups(scope: FastifyInstance, { observed }: MainApi): void {
@@ -106,7 +96,7 @@ export function registerGroups(scope: FastifyInstance, { observed }: MainApi): v
     async (request) => {
       const { groups: known } = await observed.lag.get()
       const { group: asked } = findGroup(known, request.params.group)
-      const minutes = numberBetween(1, minutesMax, 'minutes', request.query.minutes ?? '60')
+      const minutes = numberBetween(1, curveMinutesMax, 'minutes', request.query.minutes ?? '60')
       const samples = observed.lagHistory.of(asked, minutes) ?? []
       return { group: asked, every_s: sampleEveryMs / 1_000, samples }
     },
@@ -125,7 +115,7 @@ export function registerGroups(scope: FastifyInstance, { observed }: MainApi): v
     },
     async ({ query }) => {
       const { groups: known } = await observed.lag.get()
-      const minutes = numberBetween(1, minutesMax, 'minutes', query.minutes ?? '60')
+      const minutes = numberBetween(1, curveMinutesMax, 'minutes', query.minutes ?? '60')
       const steps = numberBetween(1, stepsMax, 'steps', query.steps ?? '96')
       const names = known.map((one) => one.group)
       return lagCurves(observed.lagHistory, names, { minutes, steps, nowMs: Date.now() })
