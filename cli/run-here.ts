@@ -35,7 +35,7 @@ export async function runHere<S extends TObject, R, I>(
   { lock, services: alsoServices }: OpenedHere,
 ): Promise<R> {
   const { env, output, signal } = session
-  const log = createLog({ level: logLevel(env, 'warn'), pretty: process.stderr.isTTY })
+  const log = createLog({ level: logLevel(env, 'warn'), terminal: process.stderr.isTTY })
   const needed = alsoServices ? services.filter(({ name }) => operation.services?.includes(name)) : []
   const workers = needed.filter((service) => service.kind === 'worker')
   const scope = createScope()

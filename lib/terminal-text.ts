@@ -24,8 +24,8 @@ export function keepingLines(text: string): string {
 }
 
 /** The same JSON, in one line or in several. JSON itself escapes C0 controls only. */
-export function visibleJson(json: string, mark = '\\u'): string {
-  return json.replace(unsafe, (found) => (found === '\n' ? found : `${mark}${hexOf(found, 4)}`))
+export function visibleJson(json: string): string {
+  return json.replace(unsafe, (found) => (found === '\n' ? found : `\\u${hexOf(found, 4)}`))
 }
 
 function escapeOf(found: string): string {

@@ -58,7 +58,7 @@ export function registerNode(program: Program, cli: Cli): void {
 
 async function serve(options: NodeOptions, cli: Cli): Promise<void> {
   const { env, signal } = cli
-  const log = createLog({ level: logLevel(env, 'info'), pretty: process.stderr.isTTY })
+  const log = createLog({ level: logLevel(env, 'info'), terminal: process.stderr.isTTY })
   const slug = options.agent.toLowerCase()
   const entry = loadNodes(env).bySlug(slug)
   const token = env[tokenVariable] || tokenOf(entry)

@@ -111,6 +111,7 @@ export function registerAccessLog(
           code: request.problemCode ?? undefined,
           agent: request.agentId ?? undefined,
           address: request.ip,
+          browser: request.headers['sec-fetch-site'] === 'same-origin' || undefined,
           bytes_in: request.headers['content-length'],
           took_ms: Math.round(tookMs * 100) / 100,
         },

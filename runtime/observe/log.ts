@@ -1,10 +1,11 @@
-/** The logger of the process: JSON lines on standard error, readable lines when that is a terminal. */
+/** The logger of the process: JSON lines on standard error, lines for people where that is a terminal. */
 
+import { styleText } from 'node:util'
 import { type Logger, pino } from 'pino'
-import pretty from 'pino-pretty'
 import { Type } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { visibleJson } from '#lib/terminal-text.ts'
+import { terminalLine } from './terminal-log.ts'
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
@@ -23,8 +24,8 @@ export function logLevel(env: Environment, otherwise: string): string {
 interface LogOptions {
   /** Default `info`. */
   level?: string
-  /** Readable lines instead of JSON. */
-  pretty?: boolean
+  /** Lines for people instead of JSON. */
+  terminal?: boolean
 }
 
 /** Values that a line carries by mistake under these names are removed. */
@@ -48,16 +49,16 @@ export function createLog(options: LogOptions = {}): Logger {
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
   }
-  if (options.pretty) {
-    const lines = pretty({
-      destination: 2,
-      sync: true,
-      translateTime: 'SYS:HH:MM:ss.l',
-      ignore: 'pid,hostname',
+  if (options.terminal) {
+    const stream = process.stderr
+    const paint: typeof styleText = (style, text) => styleText(style, text, { stream })
+    const all = settings.level === 'debug' || settings.level === 'trace'
+    return pino(settings, {
+      write(json) {
+        const text = terminalLine(json, { all, paint })
+        if (text !== null) stream.write(text)
+      },
     })
-    // It reads the JSON and shows C1 and bidi controls as they are: with another backslash they are text to it.
-    const streamWrite = (json: string) => visibleJson(json, '\\\\u')
-    return pino({ ...settings, hooks: { streamWrite } }, lines)
   }
   // Requests must not wait for a pipe; lines that are still buffered are written at the exit.
   return pino({ ...settings, hooks: { streamWrite: visibleJson } }, buffered())

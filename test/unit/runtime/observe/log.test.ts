@@ -13,10 +13,10 @@ test('a process listens for its exit once, however many logs it makes', () => {
 })
 
 /** What a process writes to standard error that logs this value. */
-function logged(value: string, pretty: boolean): string {
+function logged(value: string, terminal: boolean): string {
   const code = `
     const { createLog } = await import('#runtime/observe/log.ts')
-    createLog({ pretty: ${pretty} }).info({ agent: ${JSON.stringify(value)} }, 'a.line')`
+    createLog({ terminal: ${terminal} }).info({ agent: ${JSON.stringify(value)} }, 'a.line')`
   const root = join(import.meta.dirname, '../../../..')
   const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { cwd: root })
   return String(stderr)
@@ -30,6 +30,6 @@ test('no value of a line acts on a terminal', () => {
     expect.not.stringMatching(/(?!\n)[\p{Cc}\u2028\u202e]/u),
   ])
   const lines = logged(value, true)
-  expect(lines).toContain('\\u009b2J\\u202e\\u2028b')
+  expect(lines).toContain('\\x9b2J\\u202e\\u2028b')
   expect(lines).not.toMatch(/[\x80-\x9f\u2028\u202e]/)
 })
