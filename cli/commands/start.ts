@@ -33,7 +33,7 @@ export function registerStart(program: Program, cli: Cli): void {
 /** Runs until the signal aborts; then drains, usually ten seconds at most, and ends the process with code 0. */
 async function start(names: string[], cli: Cli): Promise<void> {
   const { env, signal } = cli
-  const log = createLog({ level: logLevel(env, 'info'), pretty: process.stderr.isTTY })
+  const log = createLog({ level: logLevel(env, 'info'), terminal: process.stderr.isTTY })
   const stopped = new Promise<void>((resolve) => {
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), { once: true })

@@ -35,9 +35,12 @@ export async function migrate(
   const migrations = loadMigrations(folders)
   await whileRacing([...createdAtOnce, ...lockedOut], pauseMs, () => createTable(relational))
   const pending = await pendingOf(relational, migrations)
+  const applied: string[] = []
   for (const migration of pending) {
-    await whileRacing(lockedOut, pauseMs, () => apply(relational, log, migration))
+    if (await whileRacing(lockedOut, pauseMs, () => apply(relational, migration)))
+      applied.push(migration.name)
   }
+  if (applied.length > 0) log.info({ applied: applied.length, last: applied.at(-1) }, 'relational.migrated')
 }
 
 /**
@@ -107,10 +110,10 @@ async function pendingOf(executor: SqlExecutor, migrations: Migration[]): Promis
   return migrations.filter(({ name }) => !applied.has(name))
 }
 
-async function apply(relational: Relational, log: Logger, migration: Migration): Promise<void> {
-  const applied = await relational.transaction(async (tx) => {
+/** False where another instance was first. */
+function apply(relational: Relational, migration: Migration): Promise<boolean> {
+  return relational.transaction(async (tx) => {
     await tx.query('lock table public.platform_migrations in exclusive mode')
-    // Another instance may have been first.
     if ((await pendingOf(tx, [migration])).length === 0) return false
     await tx.query(migration.text)
     await tx.query('insert into public.platform_migrations (name, checksum) values ($1, $2)', [
@@ -119,7 +122,6 @@ async function apply(relational: Relational, log: Logger, migration: Migration):
     ])
     return true
   })
-  if (applied) log.info({ migration: migration.name }, 'relational.migrated')
 }
 
 /**

@@ -106,7 +106,7 @@ async function ensureTopic(parts: EnsureTopicsParts, topic: Topic): Promise<Topi
         topic.name,
         group,
       ])
-      parts.log.info({ topic: topic.name, group }, 'topics.reader-made')
+      parts.log.debug({ topic: topic.name, group }, 'topics.reader-made')
     }
     return row
   })

@@ -52,10 +52,14 @@ export class NodeHealth {
     this.#up = new Set(
       rows.filter(({ slug, status }) => status === 'up' && file.has(slug)).map(({ slug }) => slug),
     )
-    for (const { slug, status, changed } of rows) {
-      if (!changed) continue
-      host.log.info({ node: slug, status }, 'runs.node')
-      if (status === 'up') host.wake(slug)
+    const changed = Map.groupBy(
+      rows.filter((row) => row.changed),
+      ({ status }) => status,
+    )
+    for (const [status, nodesSo] of changed) {
+      const slugs = nodesSo.map(({ slug }) => slug)
+      host.log[status === 'up' ? 'info' : 'warn']({ nodes: slugs, status }, 'runs.nodes')
+      if (status === 'up') for (const slug of slugs) host.wake(slug)
     }
   }
 }

@@ -169,16 +169,18 @@ export async function provisionOnce(
   done: readonly string[],
 ): Promise<string[]> {
   const missing = referenceAgents.filter(({ slug }) => !done.includes(slug))
+  const provisioned: string[] = []
   for (const { slug, codename, role } of missing) {
     const agent: NewAgent = { agentId: slug, name: codename, role, access: 'member' }
     const directory = dirname(defaultKeyFile(home, slug))
     try {
       await placePrivateKey({ directory }, (key) => provisionAgent(relational, agent, key))
-      log.info({ agent: slug }, 'reference-nodes.provisioned')
+      provisioned.push(slug)
     } catch (error) {
       if (!(error instanceof AppError && taken.has(error.code))) throw error
       log.info({ agent: slug, reason: error.code }, 'reference-nodes.not-provisioned')
     }
   }
+  if (provisioned.length > 0) log.info({ agents: provisioned }, 'reference-nodes.provisioned')
   return [...done, ...missing.map(({ slug }) => slug)]
 }
