@@ -9,6 +9,7 @@ import { createLru } from '#lib/lru.ts'
 import { complete, type RouteFacts } from './api/describe.ts'
 import type { Document } from './api/document.ts'
 import { asShown, serverMark, unknownCases } from './api/facts.ts'
+import { registerFrontPage } from './front-page.ts'
 import { createPage, type Page, sendPage } from './page.ts'
 import { registerReference } from './reference.ts'
 import { limitedByAddress } from './strangers.ts'
@@ -33,6 +34,8 @@ export interface ApiDescription {
   description: string
   version: string
   tags: { name: string; description: string }[]
+  /** The path that `/` leads people to, in place of a page of its own. */
+  front?: string
 }
 
 /**
@@ -74,6 +77,7 @@ export async function registerApiDescription(app: FastifyInstance, api: ApiDescr
     limitedByAddress(scope, pageRates)
     registerDocument(scope, api.prefix)
     registerReference(scope, api)
+    registerFrontPage(scope, api)
   })
 }
 

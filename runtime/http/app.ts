@@ -165,6 +165,8 @@ export function createHttpProcess({ trustedProxies = [] }: { trustedProxies?: re
       metrics.set(registry, known)
       return known.get()
     },
+    /** Where people find the console, once it is known; undefined where another process has it and nothing names it. */
+    consoleUrl: undefined as string | undefined,
     /** Pages of the reference, made so far. */
     reference: new Map() as ReferencePages,
   }

@@ -4,6 +4,7 @@
 
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Environment } from '#lib/config.ts'
 
 /** The URL of each interface that runs, by its name, and the id of the process that runs the services. */
 export type AddressFile = { [interfaceName: string]: string | number; pid: number }
@@ -52,4 +53,10 @@ export function isAlive(pid: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
+}
+
+/** As browsers use it, where a proxy is in front; undefined where the main API neither runs here nor is named. */
+export function consoleUrlOf(addresses: Record<string, string>, env: Environment): string | undefined {
+  const url = env.MAIN_API_URL || addresses.base_url
+  return url === undefined ? undefined : `${url.replace(/\/$/, '')}/console/`
 }

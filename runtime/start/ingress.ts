@@ -11,7 +11,8 @@ import { type Environment, loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Scope, Stop } from '#lib/resource.ts'
-import { createHttpApp, createHttpProcess, type HttpAppOptions } from '../http/app.ts'
+import { createHttpProcess } from '#runtime/http/app.ts'
+import { createHttpApp, type HttpAppOptions } from '../http/app.ts'
 import {
   ipv4Loopback,
   ipv6Loopback,
@@ -20,6 +21,7 @@ import {
   loopbackFault,
   loopbackPort,
 } from '../http/loopback.ts'
+import { consoleUrlOf } from './addresses.ts'
 import type { Platform } from './platform.ts'
 import type { Ingress, Routes, Service } from './service.ts'
 
@@ -142,6 +144,7 @@ export async function startIngresses(
     addresses[address.name] = url
     if ('further' in address) Object.assign(addresses, address.further?.(url, env))
   }
+  parts.http.consoleUrl = consoleUrlOf(addresses, env)
   return addresses
 }
 

@@ -64,6 +64,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /.well-known/openid-configuration': 'open',
   'GET /.well-known/jwks.json': 'open',
 
+  'GET /': 'open',
   'GET /console': 'open',
   'GET /console/*': 'open',
   'GET /console/assets/*': 'open',

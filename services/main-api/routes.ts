@@ -62,6 +62,7 @@ export async function registerMainApi(
     title: 'Flotilla main API',
     version: '1',
     description,
+    front: '/console/',
     tags: [
       { name: 'identity', description: 'Agent keys, tokens, who is calling' },
       { name: 'people', description: 'Sign-in, sessions, passwords, roles' },
