@@ -1,11 +1,12 @@
 /** `flotilla start`: all services in one process, or those that are named. */
 
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import type { Command as Program } from 'commander'
 import type { Environment } from '#lib/config.ts'
 import { createControlHandler } from '#operations/control-handler.ts'
 import { operations } from '#operations/list.ts'
 import { createLog, logLevel } from '#runtime/observe/log.ts'
+import { consoleUrlOf } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { type RunningPlatform, startPlatform } from '#runtime/start/start.ts'
 import { firstAdminEmail, passwordFile } from '#services/access/people/first-admin.ts'
@@ -47,12 +48,15 @@ async function start(names: string[], cli: Cli): Promise<void> {
       chosen: names,
       env,
       log,
-      print: (text) => print(line`${text}`),
+      // People have the banner instead.
+      print(text) {
+        if (!process.stdout.isTTY) print(line`${text}`)
+      },
       control: createControlHandler(operations),
       signal,
     })
     drainMs = running.drainMs
-    showConsole(running, env)
+    print(process.stdout.isTTY ? banner(running, env) : consoleLines(running, env))
     await stopped
     log.info('process.stopping')
     await running.close()
@@ -64,12 +68,41 @@ async function start(names: string[], cli: Cli): Promise<void> {
   process.exit(exitDone)
 }
 
-/** Where people go first, and with what. */
-function showConsole({ addresses }: RunningPlatform, env: Environment): void {
-  const { base_url: url } = addresses
-  if (url === undefined) return
-  // What browsers use, where a proxy is in front.
-  print(line`console ${(env.MAIN_API_URL || url).replace(/\/$/, '')}/console/`)
+const interfaces: readonly (readonly [name: string, address: string])[] = [
+  ['main API', 'base_url'],
+  ['vector gateway', 'vector_url'],
+  ['hub', 'hub_url'],
+  ['run gateway', 'agent_gateway_url'],
+  ['webhook relay', 'webhook_url'],
+]
+
+/** For people at a terminal: where to go first, and how to stop. */
+function banner({ addresses }: RunningPlatform, env: Environment): string {
+  const rows: [string, string][] = []
+  const url = consoleUrlOf(addresses, env)
+  if (url !== undefined) rows.push(['console', `${url}  ${signIn(homeOf(env))}`])
+  for (const [name, address] of interfaces) {
+    if (addresses[address] !== undefined) rows.push([name, addresses[address]])
+  }
+  if (rows.length > interfaces.length) rows.push(['next', 'npm run tour, in another terminal'])
+  return [
+    '',
+    'Flotilla is ready (Ctrl-C stops it)',
+    ...rows.map(([name, text]) => line`  ${name.padEnd(15)} ${text}`),
+  ].join('\n')
+}
+
+function signIn(home: string): string {
+  const file = passwordFile(home)
+  if (!existsSync(file)) return 'sign in with your e-mail and password'
+  return `sign in as ${firstAdminEmail} with the one-time password ${readFileSync(file, 'utf8').trim()}`
+}
+
+/** Where people go first, and with what, for programs that start the platform. */
+function consoleLines({ addresses }: RunningPlatform, env: Environment): string {
+  const url = consoleUrlOf(addresses, env)
+  if (url === undefined || addresses.base_url === undefined) return ''
   const file = passwordFile(homeOf(env))
-  if (existsSync(file)) print(line`first admin ${firstAdminEmail}, one-time password in ${file}`)
+  const admin = existsSync(file) ? [line`first admin ${firstAdminEmail}, one-time password in ${file}`] : []
+  return [line`console ${url}`, ...admin].join('\n')
 }

@@ -11,8 +11,7 @@ import { type Environment, loadConfig } from '#lib/config.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Scope, Stop } from '#lib/resource.ts'
-import { createHttpProcess } from '#runtime/http/app.ts'
-import { createHttpApp, type HttpAppOptions } from '../http/app.ts'
+import { createHttpApp, createHttpProcess, type HttpAppOptions } from '../http/app.ts'
 import {
   ipv4Loopback,
   ipv6Loopback,
@@ -144,7 +143,7 @@ export async function startIngresses(
     addresses[address.name] = url
     if ('further' in address) Object.assign(addresses, address.further?.(url, env))
   }
-  parts.http.consoleUrl = consoleUrlOf(addresses, env)
+  process.consoleUrl = consoleUrlOf(addresses, env)
   return addresses
 }
 

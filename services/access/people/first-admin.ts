@@ -36,22 +36,19 @@ interface FirstAdminParts {
   /** Called where nobody is admin yet. */
   prepare(): Promise<OneTimePassword>
   log: Logger
-  /** Prints to a person at a terminal; null where there is none. */
-  print: ((text: string) => void) | null
 }
 
 export type FirstAdmin = Awaited<ReturnType<typeof openFirstAdmin>>
 
 /** Throws AppError `invalid_configuration` when the file cannot be written: then there is no admin either. */
 export async function openFirstAdmin(parts: FirstAdminParts) {
-  const { relational, home, log, print } = parts
+  const { relational, home, log } = parts
   const file = passwordFile(home)
   if (!(await hasAdmin(relational))) {
     // Before the table is locked: it takes a while.
     const { password, hash } = await parts.prepare()
     if (await make(relational, { file, password, hash })) {
       log.info({ file, email: firstAdminEmail }, 'people.first-admin')
-      print?.(`First admin: ${firstAdminEmail}, one-time password ${password} (also in ${file})\n`)
     }
   }
   /** Removes the file once its password was replaced. */

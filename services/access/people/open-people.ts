@@ -54,7 +54,6 @@ export function openPeople(parts: PeopleParts) {
               home: homeOf(env),
               prepare: () => parts.firstPassword ?? prepareFirstPassword(passwords),
               log,
-              print: terminal(),
             }),
           )
     return {
@@ -94,9 +93,4 @@ function firebaseOf(
     webApiKey: provider.webApiKey,
     emulatorHost: FIREBASE_AUTH_EMULATOR_HOST ?? null,
   })
-}
-
-/** A log may be kept for long and read by many: a password is for somebody who is looking now. */
-function terminal(): ((text: string) => void) | null {
-  return process.stderr.isTTY ? (text) => void process.stderr.write(text) : null
 }
