@@ -63,5 +63,5 @@ export async function runHere<S extends TObject, R, I>(
 function warnOfNewHome(env: Environment, log: Logger): void {
   const home = homeOf(env)
   if (env.FLOTILLA_HOME || existsSync(home)) return
-  log.warn({ home, advice: 'FLOTILLA_HOME names another' }, 'data-directory.new')
+  log.warn({ home, hint: 'FLOTILLA_HOME names another' }, 'data-directory.new')
 }

@@ -107,9 +107,24 @@ export function describeError(error: unknown, max = 300): string {
   return text.length > max ? `${text.slice(0, max)}…` : text
 }
 
-/** Fields of the log line of a start that waits for an engine: the fault, its cause, and where to look. */
-export function whyWaiting(error: unknown): { reason: string; cause?: string; advice: string } {
+/** The setting that names the engine which is away. */
+const settings: Partial<Record<ErrorCode, string>> = {
+  log_unavailable: 'KAFKA_BROKERS',
+  relational_engine_unavailable: 'DATABASE_URL',
+  registry_unavailable: 'SCHEMA_REGISTRY_URL',
+  vector_engine_unavailable: 'QDRANT_URL',
+  embedder_unavailable: 'EMBEDDINGS_URL',
+}
+
+/** Fields of the log line of work that waits for an engine: the fault, its cause, and where to look. */
+export function whyWaiting(error: unknown): { reason: string; cause?: string; hint: string } {
   const cause = rootCause(error)
-  const advice = '`flotilla doctor` says what to correct'
-  return { reason: describeError(error), ...(cause === error ? {} : { cause: describeError(cause) }), advice }
+  const [reason, setting] =
+    error instanceof AppError ? [error.message, settings[error.code]] : [describeError(error), undefined]
+  const look = '`flotilla doctor` says what to correct'
+  return {
+    reason,
+    ...(cause === error ? {} : { cause: describeError(cause) }),
+    hint: setting === undefined ? look : `is ${setting} right, and does the server run? ${look}`,
+  }
 }

@@ -5,11 +5,13 @@
 
 import type { Logger } from 'pino'
 import { backoffMs, createWakeup, sleep, type Wakeup } from '#lib/backoff.ts'
-import { describeError, whyWaiting } from '#lib/errors.ts'
+import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 
 /** Between two tries of what must succeed: a dead letter, beforeCommit. */
 const untilDoneBackoff = { baseMs: 100, maxMs: 5_000 }
+/** Between two tries while an engine is away. */
+const awayBackoff = { baseMs: 250, maxMs: 5_000 }
 
 export interface RepeatOptions {
   what: string
@@ -34,8 +36,7 @@ export async function repeatUntil(options: RepeatOptions, work: () => Promise<un
       if (failing) log.info({ what }, 'repeat.recovered')
       failing = false
     } catch (error) {
-      const { reason, cause } = whyWaiting(error)
-      if (!failing) log.warn({ what, reason, cause }, 'repeat.failing')
+      if (!failing) log.warn({ what, ...whyWaiting(error) }, 'repeat.failing')
       failing = true
     }
     await wakeup.sleep(typeof everyMs === 'number' ? everyMs : everyMs(), signal)
@@ -54,6 +55,35 @@ export function startRepeating(
       stop.abort()
       await repeating
     },
+  }
+}
+
+/**
+ * Repeats while an engine is away: says so at first, then at each doubling of the tries. Throws the fault of the last one when
+ * `signal` aborts, and any other at once.
+ */
+export async function untilThere<T>(
+  parts: {
+    what: string
+    log: Logger
+    signal: AbortSignal | undefined
+    /** Default: an engine is away. */
+    isPassing?: (error: unknown) => boolean
+  },
+  work: () => Promise<T>,
+): Promise<T> {
+  const { what, log, signal, isPassing = isUnavailable } = parts
+  for (let tries = 1; ; tries++) {
+    try {
+      const result = await work()
+      if (tries > 1) log.info({ what, tries }, 'start.goes-on')
+      return result
+    } catch (error) {
+      if (!isPassing(error) || signal?.aborted) throw error
+      const isPowerOfTwo = (tries & (tries - 1)) === 0
+      if (isPowerOfTwo) log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
+      await sleep(Math.max(50, backoffMs(tries - 1, awayBackoff)), signal)
+    }
   }
 }
 

@@ -3,8 +3,9 @@
 import type { Logger } from 'pino'
 import type { EventLog, TopicSpec } from '#engines/event-log/port.ts'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
-import { backoffMs, sleep } from '#lib/backoff.ts'
-import { AppError, isUnavailable, whyWaiting } from '#lib/errors.ts'
+import { sleep } from '#lib/backoff.ts'
+import { AppError, isUnavailable } from '#lib/errors.ts'
+import { untilThere } from '#runtime/repeat.ts'
 import { catalog } from '#topics/catalog.ts'
 import { deadLetterSuffix } from '#topics/dead-letters.ts'
 import type { Topic } from '#topics/topic.ts'
@@ -14,7 +15,6 @@ import type { TopicLocation } from './messages.ts'
 const mebibyte = 1024 * 1024
 const minute = 60_000
 const day = 86_400_000
-const retryBackoff = { baseMs: 250, maxMs: 5_000 }
 /** A broker learns of a new topic a moment after the controller made it: until then it says that there is none. */
 const unknownMsMax = 5_000
 const unknownPollMs = 100
@@ -41,9 +41,15 @@ interface EnsureTopicsParts {
 export async function ensureTopics(parts: EnsureTopicsParts): Promise<Map<string, TopicLocation>> {
   const locations = new Map<string, TopicLocation>()
   for (const topic of parts.topics ?? catalog) {
-    locations.set(topic.name, await retrying(parts, topic.name, () => ensureTopic(parts, topic)))
+    const waiting = { what: `topic ${topic.name}`, log: parts.log, signal: parts.signal, isPassing }
+    locations.set(topic.name, await untilThere(waiting, () => ensureTopic(parts, topic)))
   }
   return locations
+}
+
+/** An engine is away, or another instance holds the row. */
+function isPassing(error: unknown): boolean {
+  return isUnavailable(error) || passingStates.has(sqlState(error) ?? '')
 }
 
 /** Topics of the catalogue that `ensureTopics` would make, or give readers; changes nothing. */
@@ -203,19 +209,5 @@ function warnOfSmallDifferences(log: Logger, topic: Topic, wanted: TopicSpec, ac
       { topic: topic.name, setting: key, is: actual[key], catalogue: wanted[key] },
       'topics.setting-differs',
     )
-  }
-}
-
-/** Repeats `work` while an engine is away or another instance holds the row. */
-async function retrying<T>(parts: EnsureTopicsParts, topic: string, work: () => Promise<T>): Promise<T> {
-  for (let tries = 0; ; tries++) {
-    try {
-      return await work()
-    } catch (error) {
-      const passing = isUnavailable(error) || passingStates.has(sqlState(error) ?? '')
-      if (!passing || parts.signal?.aborted) throw error
-      parts.log.warn({ topic, tries, ...whyWaiting(error) }, 'topics.waiting')
-      await sleep(Math.max(50, backoffMs(tries, retryBackoff)), parts.signal)
-    }
   }
 }

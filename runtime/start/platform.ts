@@ -11,11 +11,11 @@ import {
   openEngines,
 } from '#engines/open.ts'
 import { migrate } from '#engines/relational/migrate.ts'
-import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { withTimeout } from '#lib/backoff.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
 import { openDataDirectory } from '#lib/data-directory.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError, describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
+import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import { probeTls, type TlsEngine, tlsFault } from '#lib/tls.ts'
 import { createMetrics, exposeDisk, exposeEngines } from '../observe/metrics.ts'
@@ -26,12 +26,12 @@ import { noTracing } from '../observe/tracing/tracing.ts'
 import { createCodec, schemasDirectory } from '../publish/codec.ts'
 import { createPublisher } from '../publish/publisher.ts'
 import { ensureTopics } from '../publish/topics.ts'
+import { untilThere } from '../repeat.ts'
 import type { EngineName, Engines, ServiceHost } from './service.ts'
 import { choicesOf, homeOf } from './settings.ts'
 
 /** What every service and command needs, whatever it does. */
 export const commonNeeds = ['eventLog', 'schemaRegistry', 'relational'] as const satisfies EngineName[]
-const waitBackoff = { baseMs: 250, maxMs: 5_000 }
 /** An endpoint that is away delays the start by no more. */
 const embedderPingMs = 5_000
 
@@ -104,7 +104,9 @@ async function openInto(scope: Scope, options: OpenPlatformOptions): Promise<Pla
   const engines = (tracing.isOn ? tracedEngines(opened.engines, tracing) : opened.engines) as Engines
   await refuseUntrusted(opened.engines, settings)
   await refuseUnfitEmbedder(opened.engines.embedder, log)
-  await untilAvailable('migrations', () => migrate(engines.relational, log, options.migrations), log, signal)
+  await untilThere({ what: 'migrations', log, signal }, () =>
+    migrate(engines.relational, log, options.migrations),
+  )
   const locations = await ensureTopics({
     eventLog: engines.eventLog,
     relational: engines.relational,
@@ -152,24 +154,6 @@ async function refuseUnfitEmbedder(embedder: Embedder | undefined, log: Logger):
   } catch (error) {
     if (!isUnavailable(error)) throw error
     log.warn({ reason: describeError(error) }, 'start.embedder-away')
-  }
-}
-
-async function untilAvailable(
-  what: string,
-  work: () => Promise<unknown>,
-  log: Logger,
-  signal?: AbortSignal,
-): Promise<void> {
-  for (let tries = 0; ; tries++) {
-    try {
-      await work()
-      return
-    } catch (error) {
-      if (!isUnavailable(error) || signal?.aborted) throw error
-      log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
-      await sleep(Math.max(50, backoffMs(tries, waitBackoff)), signal)
-    }
   }
 }
 

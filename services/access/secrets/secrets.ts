@@ -104,7 +104,7 @@ function findKeys(env: Environment, used: boolean, log?: Pick<Logger, 'info'>): 
   const file = secretKeyFile(env)
   if (used) throw noKey(`${file} does not exist`)
   writeKeyFile(file, [newSecretKey()], { replace: false })
-  log?.info({ file, advice: `back it up, or set ${secretKeyVariable}` }, 'secrets.key-made')
+  log?.info({ file, hint: `back it up, or set ${secretKeyVariable}` }, 'secrets.key-made')
   return keysAtHand(env) ?? findKeys(env, used, log)
 }
 

@@ -65,10 +65,10 @@ async function publishWhileActive(parts: OutboxParts, written: Wakeup, stopping:
   // Within a process no notice is lost.
   const restMs = parts.relational.driver === 'embedded' ? lookSeldomMs : lookEveryMs
   await withOutbox(parts, async (outbox) => {
-    parts.log.info('outbox.active')
     const over = AbortSignal.any([stopping, outbox.signal])
-    while (!over.aborted) {
+    for (let looks = 0; !over.aborted; looks++) {
       const published = await outbox.publish()
+      if (looks === 0) parts.log.info('outbox.active')
       if (published > 0) parts.log.debug({ published }, 'outbox.published')
       // What a publish left for its lease, and rows whose keys rest, are announced by nobody.
       const more = published > 0 || parts.refused.size > 0

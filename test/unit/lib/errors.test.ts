@@ -28,7 +28,8 @@ test('whoever waits for an engine says what began it', () => {
     cause: new AggregateError([refused]),
   })
   expect(whyWaiting(away)).toMatchObject({
-    reason: 'AppError: It does not answer.',
+    reason: 'It does not answer.',
+    hint: expect.stringContaining('DATABASE_URL'),
     cause: 'Error: password authentication failed',
   })
   expect(whyWaiting(refused)).not.toHaveProperty('cause')
