@@ -1,7 +1,6 @@
 /** `/` of an interface: says to people whose port this is and where to go on. */
 
 import type { FastifyInstance } from 'fastify'
-import type { ApiDescription } from './api-description.ts'
 
 const headers = {
   'cache-control': 'no-cache',
@@ -13,8 +12,9 @@ const headers = {
 /** With `front` it leads there instead. Programs that do not ask for HTML get the same as JSON. */
 export function registerFrontPage(
   app: FastifyInstance,
-  { title, description, prefix, front }: ApiDescription,
-) {
+  api: { title: string; description: string; prefix: string; front?: string },
+): void {
+  const { title, description, prefix, front } = api
   app.get('/', { schema: { hide: true } }, (request, reply) => {
     if (front !== undefined) return reply.redirect(front, 302)
     const links = {

@@ -6,7 +6,7 @@ import { oneLine } from '#lib/terminal-text.ts'
 type Style = Parameters<typeof styleText>[0]
 type Entry = Record<string, unknown> & { level: number; time: string; msg?: string }
 
-/** pino's levels from which on an entry stands out. */
+/** pino's levels from which on an entry is in colour. */
 const warn = 40
 const error = 50
 /** Requests by which the console buys its tokens; the others that change nothing are GET. */
