@@ -42,7 +42,8 @@ function mount(program: Program, cli: Cli, action: Action, command: Command): vo
   for (const name of positional) {
     const schema = schemaAt(action.args, [name])
     const word = wordOf(name, command)
-    const isRequired = action.args.required?.includes(name) ?? false
+    // Where an option says it as well, either will do.
+    const isRequired = (action.args.required?.includes(name) ?? false) && !(name in options)
     const argument = new Argument(isRequired ? `<${word}>` : `[${word}]`, schema.description)
     const choices = choicesOf(schema)
     program.addArgument(choices ? argument.choices(choices) : argument.argParser(readerOf(schema)))
@@ -81,7 +82,9 @@ function optionOf(
   if (typeof help === 'string') return new Option(flag, help)
   const [value, text] = help
   const option = new Option(`${flag} <${value}>`, text)
-  if (places.length === 1 && args.required?.includes(places[0]!)) option.makeOptionMandatory()
+  const isSaidBefore = command.positional?.includes(places[0]!)
+  if (places.length === 1 && args.required?.includes(places[0]!) && !isSaidBefore)
+    option.makeOptionMandatory()
   const choices = choicesOf(schema)
   return choices ? option.choices(choices) : option.argParser(readerOf(schema))
 }

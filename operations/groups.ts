@@ -16,7 +16,7 @@ import { deadLettersOf } from '#topics/dead-letters.ts'
 import { type Action, defineAction, tableOf } from './action.ts'
 import { deadLetterParts } from './dead-letters/letters.ts'
 import { findTopic } from './find-topic.ts'
-import { groupsOf, type ReaderGroup } from './lag.ts'
+import { groupsOf, type ReaderGroup, readLag } from './lag.ts'
 import type { OperatedPlatform } from './operation.ts'
 
 /** The number of a partition. */
@@ -24,6 +24,25 @@ const partitionNumber = Type.Integer({
   minimum: 0,
   maximum: 999_999,
   rule: 'It must be a whole number.',
+})
+
+const listGroupsAction = defineAction({
+  name: 'groups list',
+  summary: 'The reader groups of the platform, and how far each is behind',
+  args: Type.Object({}),
+  run: async ({ platform }) => ({ groups: await readLag(platform) }),
+  cli: [
+    {
+      example: 'flotilla groups list',
+      render: ({ groups }) =>
+        tableOf(groups, {
+          group: ({ group }) => group,
+          topic: ({ topic }) => topic,
+          members: ({ members }) => members,
+          lag: ({ lag }) => lag,
+        }),
+    },
+  ],
 })
 
 export const resetGroupAction = defineAction({
@@ -190,7 +209,7 @@ export const skipRecordAction = defineAction({
   ],
 })
 
-export const groupActions: readonly Action[] = [resetGroupAction, skipRecordAction]
+export const groupActions: readonly Action[] = [listGroupsAction, resetGroupAction, skipRecordAction]
 
 function shownSkip(result: SkipRecordResult): string {
   const { group, partition, offset, key, operation, outcome, dead_letter: letter } = result

@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { catalog } from '#topics/catalog.ts'
 import type { Reader, Topic } from '#topics/topic.ts'
-import { type Action, defineAction } from './action.ts'
+import { type Action, defineAction, tableOf } from './action.ts'
 import { findTopic } from './find-topic.ts'
 import { growTopicAction } from './grow.ts'
 import type { OperatedPlatform } from './operation.ts'
@@ -78,6 +78,19 @@ const listTopicsAction = defineAction({
     tag: 'log',
     answer: Type.Object({ topics: Type.Array(topic) }, { title: 'Topics' }),
   },
+  cli: [
+    {
+      example: 'flotilla topics list',
+      render: ({ topics }) =>
+        tableOf(topics, {
+          topic: ({ topic }) => topic,
+          records: ({ records }) => records,
+          partitions: ({ partitions }) => partitions.length,
+          cleanup: ({ cleanup }) => cleanup,
+          'read by': ({ readers }) => readers.map(({ group, service }) => group ?? service).join(', '),
+        }),
+    },
+  ],
 })
 
 const showTopicAction = defineAction({

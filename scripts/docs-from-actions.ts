@@ -16,7 +16,10 @@ const rows = actions.flatMap((action) =>
 
 function usageOf(action: Action, command: Command): string {
   const { name = action.name, positional = [], options = {} } = command
-  const required = action.args.required ?? []
+  // Where an argument has a place and an option, either will do.
+  const required = (action.args.required ?? []).filter(
+    (name) => !(positional.includes(name) && name in options),
+  )
   const flags = Object.entries(options).map(([path, help]) => {
     const flag = `--${wordOf(path.split('.').at(-1)!, command)}`
     const usage = typeof help === 'string' ? flag : `${flag} ${help[0].toUpperCase()}`

@@ -1,6 +1,7 @@
 /** `flotilla doctor`: what is configured, reachable and wrong, and what to do. */
 
 import type { Command as Program } from 'commander'
+import { plural } from '#lib/plural.ts'
 import { doctorOperation } from '#operations/doctor/doctor.ts'
 import { checkEnvironment } from '#operations/doctor/environment.ts'
 import { type Check, failedCheck } from '#operations/doctor/ping.ts'
@@ -17,11 +18,12 @@ export function registerDoctor(program: Program, cli: Cli): void {
   const doctor = program
     .command('doctor')
     .description('what is configured, reachable and wrong, and what to do')
-  describe(doctor, 'flotilla doctor').action(async ({ json }: { json?: boolean }) => {
+  doctor.option('--all', 'show the checks that are well, too')
+  describe(doctor, 'flotilla doctor').action(async ({ json, all }: { json?: boolean; all?: boolean }) => {
     const { checks, openable } = await checkEnvironment(cli.env, { services, migrations: migrationFolders })
     if (openable) checks.push(...(await checkPlatform(cli)))
     const failed = checks.filter((check) => check.status === 'fail').length
-    printResult(json, { ok: failed === 0, checks }, () => render(checks))
+    printResult(json, { ok: failed === 0, checks }, () => render(checks, all))
     if (failed > 0) cli.exitCode = exitRefused
   })
 }
@@ -37,7 +39,17 @@ async function checkPlatform(cli: Cli): Promise<Check[]> {
 
 const signs = { ok: 'ok', warn: 'WARN', fail: 'FAIL' }
 
-function render(checks: Check[]): string {
+/** A sentence, and the checks that are not well. */
+function render(checks: Check[], all = false): string {
+  const ill = checks.filter(({ status }) => status !== 'ok')
+  const counted = plural(checks.length, 'check')
+  const sentence =
+    ill.length === 0 ? `All is well: ${counted}.` : `${ill.length} of ${counted} found something.`
+  const shown = all ? checks : ill
+  return shown.length === 0 ? sentence : `${sentence}\n\n${tableOf(shown)}`
+}
+
+function tableOf(checks: Check[]): string {
   const rows = checks.flatMap(({ check, status, found, advice }) => {
     const [first = '', ...more] = found.split('\n')
     const further = advice ? [...more, `-> ${advice}`] : more

@@ -101,8 +101,9 @@ export const provisionAgentAction = defineAction({
   cli: [
     {
       summary: 'Make an agent; its private key is written once and kept nowhere else',
+      positional: ['agent_id'],
       options: {
-        agent_id: ['id', 'letters, digits, dots, underscores, hyphens; at most 64'],
+        agent_id: ['id', 'the same: letters, digits, dots, underscores, hyphens; at most 64'],
         role: ['role', 'a free label (default: knowledge-worker)'],
         access: ['access', 'a viewer may only read (default: member)'],
         quota: ['operations', "operations a day instead of the tier's own"],
@@ -112,7 +113,7 @@ export const provisionAgentAction = defineAction({
         ...keyOptions,
       },
       folders: ['volume'],
-      example: 'flotilla agents provision --agent-id scout --role researcher --json',
+      example: 'flotilla agents provision scout --role researcher --json',
       render: (made) => ({ fields: made }),
     },
   ],

@@ -5,6 +5,8 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { describeError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
 import { secretKeyVariable, tryKeys } from '#services/access/secrets/secrets.ts'
+import { loadNodes } from '#services/runs/nodes/nodes.ts'
+import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import {
   type GenerationEngine,
   type Index,
@@ -40,6 +42,7 @@ async function checkEngines(platform: OperatedPlatform): Promise<Check[]> {
       'relational index': async () =>
         engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : [],
       secrets: checkSecrets,
+      nodes: checkNodes,
     }).map(([check, run]) =>
       run(platform).catch((error): Check[] => [{ check, status: 'fail', found: describeError(error) }]),
     ),
@@ -102,6 +105,19 @@ async function checkDeadLetters(platform: OperatedPlatform): Promise<Check[]> {
     })
   }
   return checks.length > 0 ? checks : [{ check: 'dead letters', status: 'ok', found: 'none' }]
+}
+
+/** Those that the nodes file names, as the probes of the dispatcher found them. */
+async function checkNodes({ engines, env }: OperatedPlatform): Promise<Check[]> {
+  const states = await readNodeStates(engines.relational)
+  const down = new Map(states.filter(({ status }) => status === 'down').map((state) => [state.slug, state]))
+  return loadNodes(env).nodes.flatMap(({ slug, codename, url }): Check[] => {
+    const state = down.get(slug)
+    if (!state) return []
+    const since = state.lastSeen ? `since ${state.lastSeen.toISOString()}` : 'and never did'
+    const advice = 'Start it, or correct its address in the nodes file: runs of this agent wait, then fail.'
+    return [{ check: `node ${codename}`, status: 'warn', found: `${url} does not answer, ${since}`, advice }]
+  })
 }
 
 async function checkSecrets({ engines, env }: OperatedPlatform): Promise<Check[]> {

@@ -1,23 +1,18 @@
 /** Checks what needs no open platform: Node, the configuration, the data directory, interfaces and distributed engines. */
 
-import { statfsSync, statSync } from 'node:fs'
-import pino from 'pino'
-import { embeddedFaults, engineSettings, openEngines } from '#engines/open.ts'
-import { missingMigrations } from '#engines/relational/migrate.ts'
-import type { Relational } from '#engines/relational/port.ts'
+import { existsSync, statfsSync, statSync } from 'node:fs'
+import { embeddedFaults, engineSettings } from '#engines/open.ts'
 import { type Environment, loadConfig } from '#lib/config.ts'
-import { dataDirectoryOwner, presentPart } from '#lib/data-directory.ts'
+import { dataDirectoryFault, dataDirectoryOwner, presentPart } from '#lib/data-directory.ts'
 import { systemFault } from '#lib/system-faults.ts'
-import { schemasDirectory } from '#runtime/publish/codec.ts'
-import { missingTopics } from '#runtime/publish/topics.ts'
-import { type AddressFile, readAddresses } from '#runtime/start/addresses.ts'
-import { holdPorts, wantedPorts } from '#runtime/start/ingress.ts'
-import type { EngineName, Service } from '#runtime/start/service.ts'
+import { type AddressFile, readAddresses, runFile } from '#runtime/start/addresses.ts'
+import { holdPorts, portSettings, processSettings, wantedPorts } from '#runtime/start/ingress.ts'
+import type { Service } from '#runtime/start/service.ts'
 import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 import { checkSettings, nearlyOurs, settingsOf } from '#runtime/start/start.ts'
 import { loadNodes, nodesFileOf } from '#services/runs/nodes/nodes.ts'
 import { loadTargets, targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
-import { type Check, failedCheck, pingEngines } from './ping.ts'
+import { askDistributed, type Check, failedCheck } from './ping.ts'
 
 const diskBytesMin = 1024 ** 3
 /** With less the next writes are refused. */
@@ -38,16 +33,16 @@ export async function checkEnvironment(
     checkSettings({ services, env }, [...services])
   } catch (error) {
     checks.push(failedCheck('configuration', error, 'Correct what it names: the platform does not start.'))
-    return { checks, openable: false }
+    if (hasFaultyPlaces(env, services)) return { checks, openable: false }
   }
   const home = homeOf(env)
   const embedded = Object.values(choicesOf(env)).some((choice) => choice.embedded)
   checks.push(
     ...checkConfiguration(env),
     ...checkHome(home),
-    ...checkValues(env, services),
-    checkTargets(env),
-    checkNodes(env),
+    ...unlessFaulty(() => checkValues(env, services)),
+    ...unlessFaulty(() => [checkTargets(env)]),
+    ...unlessFaulty(() => [checkNodes(env)]),
   )
   const running = readAddresses(home)
   checks.push(
@@ -62,6 +57,27 @@ export async function checkEnvironment(
   const found =
     'the embedded ones are asked for more while the platform runs: start it, then run the doctor again'
   return { checks: [...checks, { check: 'engines', status: 'ok', found }], openable: false }
+}
+
+/** Then nobody can say where engines and interfaces are. */
+function hasFaultyPlaces(env: Environment, services: readonly Service[]): boolean {
+  try {
+    for (const settings of [engineSettings, processSettings, ...services.map(portSettings)]) {
+      loadConfig(settings as typeof engineSettings, env)
+    }
+    return dataDirectoryFault(homeOf(env)) !== null
+  } catch {
+    return true
+  }
+}
+
+/** The check of the configuration has named what is faulty here. */
+function unlessFaulty(check: () => Check[]): Check[] {
+  try {
+    return check()
+  } catch {
+    return []
+  }
 }
 
 /** Groups and dead letters are in log and database: they can be shown although another engine is away. */
@@ -118,6 +134,12 @@ async function checkStart(
     const advice = `It starts, stops or runs a command: wait. If it stays so, stop process ${owner}.`
     return [{ check: 'platform', status: 'fail', found, advice }]
   }
+  if (existsSync(runFile(home, 'addresses.json'))) {
+    const found = 'the platform that ran on this data directory was killed, and nothing runs there now'
+    return [
+      { check: 'platform', status: 'fail', found, advice: 'Start it again: all that it accepted is there.' },
+    ]
+  }
   const broken = (await embeddedFaults(loadConfig(engineSettings, env), home)).map(({ engine, error }) =>
     failedCheck(`files of ${engine}`, systemFault(error) ?? error, 'The platform does not start with them.'),
   )
@@ -157,52 +179,6 @@ export async function isPlatformAt(host: string, port: number): Promise<boolean>
     return (await answer.text()).includes('flotilla_data_directory_free_bytes')
   } catch {
     return false
-  }
-}
-
-/**
- * Distributed engines can be reached from here. Returns what is wrong with them, or what the next start makes;
- * `isComplete` when that is nothing.
- */
-async function askDistributed(
-  env: Environment,
-  migrations: readonly string[],
-): Promise<{ faults: Check[]; isComplete: boolean }> {
-  const choices = choicesOf(env)
-  const asked: EngineName[] = ['eventLog', 'schemaRegistry', 'vectors', 'relational', 'mirror', 'embedder']
-  const opened = await openEngines({
-    settings: loadConfig(engineSettings, env),
-    needs: asked.filter((engine) => !choices[engine].embedded),
-    directory: homeOf(env),
-    schemasDirectory,
-    clientId: 'flotilla-doctor',
-    log: pino({ level: 'silent' }),
-  })
-  try {
-    const pings = await pingEngines(opened.engines, choices)
-    const isAway = pings.some(({ status }) => status === 'fail')
-    const { relational } = opened.engines
-    if (isAway || !relational) return { faults: pings, isComplete: false }
-    const faults = await checkTables(relational, migrations)
-    // Whoever looks at a complete platform pings its engines once more.
-    return faults.length > 0
-      ? { faults: [...pings, ...faults], isComplete: false }
-      : { faults: [], isComplete: true }
-  } finally {
-    await opened.close()
-  }
-}
-
-/** What a start would bring up to date in the database first. */
-async function checkTables(relational: Relational, migrations: readonly string[]): Promise<Check[]> {
-  const check = 'database'
-  try {
-    const pending = await missingMigrations(relational, migrations)
-    const missing = pending.length > 0 ? pending : await missingTopics(relational)
-    if (missing.length === 0) return []
-    return [{ check, status: 'ok', found: `the next start makes what is missing: ${missing.join(', ')}` }]
-  } catch (error) {
-    return [failedCheck(check, error, 'Correct what it names: the platform does not start.')]
   }
 }
 

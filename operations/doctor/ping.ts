@@ -1,10 +1,17 @@
 /** Asks engines whether they answer, and how fast; where one does not, why, and what to do. */
 
-import type { EngineChoice } from '#engines/open.ts'
+import pino from 'pino'
+import { type EngineChoice, engineSettings, openEngines } from '#engines/open.ts'
+import { missingMigrations } from '#engines/relational/migrate.ts'
+import type { Relational } from '#engines/relational/port.ts'
 import { withTimeout } from '#lib/backoff.ts'
+import { type Environment, loadConfig } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { tlsFault } from '#lib/tls.ts'
+import { schemasDirectory } from '#runtime/publish/codec.ts'
+import { missingTopics } from '#runtime/publish/topics.ts'
 import type { EngineName, Engines } from '#runtime/start/service.ts'
+import { choicesOf, homeOf } from '#runtime/start/settings.ts'
 
 const pingTimeoutMs = 5_000
 
@@ -40,6 +47,52 @@ async function ping(
     return { check, status: 'ok', found: `answers in ${Math.round(performance.now() - startedAt)} ms` }
   } catch (error) {
     return engineAway(check, of, error)
+  }
+}
+
+/**
+ * Distributed engines can be reached from here. Returns what is wrong with them, or what the next start makes;
+ * `isComplete` when that is nothing.
+ */
+export async function askDistributed(
+  env: Environment,
+  migrations: readonly string[],
+): Promise<{ faults: Check[]; isComplete: boolean }> {
+  const choices = choicesOf(env)
+  const asked: EngineName[] = ['eventLog', 'schemaRegistry', 'vectors', 'relational', 'mirror', 'embedder']
+  const opened = await openEngines({
+    settings: loadConfig(engineSettings, env),
+    needs: asked.filter((engine) => !choices[engine].embedded),
+    directory: homeOf(env),
+    schemasDirectory,
+    clientId: 'flotilla-doctor',
+    log: pino({ level: 'silent' }),
+  })
+  try {
+    const pings = await pingEngines(opened.engines, choices)
+    const isAway = pings.some(({ status }) => status === 'fail')
+    const { relational } = opened.engines
+    if (isAway || !relational) return { faults: pings, isComplete: false }
+    const faults = await checkTables(relational, migrations)
+    // Whoever looks at a complete platform pings its engines once more.
+    return faults.length > 0
+      ? { faults: [...pings, ...faults], isComplete: false }
+      : { faults: [], isComplete: true }
+  } finally {
+    await opened.close()
+  }
+}
+
+/** What a start would bring up to date in the database first. */
+async function checkTables(relational: Relational, migrations: readonly string[]): Promise<Check[]> {
+  const check = 'database'
+  try {
+    const pending = await missingMigrations(relational, migrations)
+    const missing = pending.length > 0 ? pending : await missingTopics(relational)
+    if (missing.length === 0) return []
+    return [{ check, status: 'ok', found: `the next start makes what is missing: ${missing.join(', ')}` }]
+  } catch (error) {
+    return [failedCheck(check, error, 'Correct what it names: the platform does not start.')]
   }
 }
 

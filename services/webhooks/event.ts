@@ -35,12 +35,14 @@ export const eventSchema = Type.Object(
       description: 'Any JSON; it must hold no secrets.',
       examples: [{ summary: 'done' }],
     }),
-    ts: Type.Integer({
-      minimum: 0,
-      maximum: secondsMax,
-      description: 'Unix time in seconds, by the caller’s clock.',
-      examples: [1_767_225_600],
-    }),
+    ts: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: secondsMax,
+        description: 'Unix time in seconds, by the caller’s clock; the relay sets it when it is left out.',
+        examples: [1_767_225_600],
+      }),
+    ),
     idempotency_key: Type.Optional(
       Type.String({ description: '`<agent>-<task_id>-<event>` of this event; made when it is left out.' }),
     ),

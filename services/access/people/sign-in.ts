@@ -96,7 +96,7 @@ export function checkOwnPassword(
 }
 
 function wrongPassword(): AppError {
-  return new AppError('unauthorized', 'E-mail and password do not belong together.')
+  return new AppError('unauthorized', 'Wrong e-mail or password.')
 }
 
 export interface BoughtToken {

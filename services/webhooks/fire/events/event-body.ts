@@ -1,4 +1,4 @@
-/** Checks the JSON text of an event and adds its idempotency key; everything else in the text stays as it was sent. */
+/** Checks the JSON text of an event and adds time and idempotency key; everything else in the text stays as it was sent. */
 
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { compileCheck, parseJson, validationFailed } from '#runtime/http/validation.ts'
@@ -10,7 +10,7 @@ export interface PreparedEvent {
   agent: string
   task_id: string
   idempotency_key: string
-  /** As it was sent, numbers and spacing included, with the idempotency key in it. */
+  /** As it was sent, numbers and spacing included, with time and idempotency key in it. */
   body: Buffer
 }
 
@@ -33,8 +33,13 @@ export function prepareEvent(bytes: Buffer): PreparedEvent {
   const key = idempotencyKeyOf(event)
   if (event.idempotency_key !== undefined && event.idempotency_key !== key) throw validationFailed([keyFault])
   const { event: kind, agent, task_id } = event
-  const whole = event.idempotency_key === undefined ? withKey(text, members.at(-1)!.end, key) : bytes
-  return { event: kind, agent, task_id, idempotency_key: key, body: whole }
+  const made = {
+    ...(event.ts === undefined ? { ts: Math.floor(Date.now() / 1_000) } : {}),
+    ...(event.idempotency_key === undefined ? { idempotency_key: key } : {}),
+  }
+  const isWhole = Object.keys(made).length === 0
+  const body = isWhole ? bytes : withMembers(text, members.at(-1)!.end, made)
+  return { event: kind, agent, task_id, idempotency_key: key, body }
 }
 
 const keyFault: FieldError = {
@@ -42,8 +47,12 @@ const keyFault: FieldError = {
   message: 'must be <agent>-<task_id>-<event> of this event; leave it out to have it made',
 }
 
-function withKey(text: string, end: number, key: string): Buffer {
-  return Buffer.from(`${text.slice(0, end)},"idempotency_key":${JSON.stringify(key)}${text.slice(end)}`)
+/** `end`: behind the last member of the text. */
+function withMembers(text: string, end: number, made: object): Buffer {
+  const more = Object.entries(made).map(
+    ([name, value]) => `,${JSON.stringify(name)}:${JSON.stringify(value)}`,
+  )
+  return Buffer.from(`${text.slice(0, end)}${more.join('')}${text.slice(end)}`)
 }
 
 /** Throws AppError `secret_in_payload` that names the field, never what it holds. */

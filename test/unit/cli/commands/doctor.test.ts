@@ -1,7 +1,8 @@
 /** `flotilla doctor` where nothing runs: what it shows, and that it fails for whatever would stop the start. */
 
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -13,6 +14,8 @@ import { openPointsFile, pointsPath } from '#engines/vectors/embedded/points-fil
 import { openDataDirectory } from '#lib/data-directory.ts'
 import { diskCheck, isPlatformAt } from '#operations/doctor/environment.ts'
 import type { Check } from '#operations/doctor/ping.ts'
+import { writeAddresses } from '#runtime/start/addresses.ts'
+import { anyPorts } from '../../../support/any-ports.ts'
 import { runCommand as run } from '../../../support/command-line.ts'
 import { temporaryFolder } from '../../../support/temporary.ts'
 
@@ -107,10 +110,16 @@ describe('flotilla doctor where nothing runs', () => {
     const home = join(folder, 'never-made')
     writeFileSync(file, `targets:\n  a:\n    url: https://a.example\n    signing_secret: \${NOT_SET}\n`)
     const secret = await checksOf({ FLOTILLA_HOME: home, WEBHOOK_TARGETS_FILE: file })
-    expect([secret.code, secret.checks.at(-1)?.found]).toEqual([1, expect.stringContaining('NOT_SET')])
+    const configurationOf = ({ checks }: { checks: Check[] }) =>
+      checks.find(({ check }) => check === 'configuration')?.found
+    expect([secret.code, configurationOf(secret)]).toEqual([1, expect.stringContaining('NOT_SET')])
+    // It goes on with what else there is.
+    expect(secret.checks.map(({ check }) => check)).toEqual(
+      expect.arrayContaining(['nodes of agents', 'platform', 'port of HUB_PORT']),
+    )
     writeFileSync(file, `nodes:\n  whale:\n    url: \${NOT_SET_EITHER}\n`)
     const node = await checksOf({ FLOTILLA_HOME: home, RUN_NODES_FILE: file })
-    expect([node.code, node.checks.at(-1)?.found]).toEqual([1, expect.stringContaining('NOT_SET_EITHER')])
+    expect([node.code, configurationOf(node)]).toEqual([1, expect.stringContaining('NOT_SET_EITHER')])
     const port = await listen(createServer())
     expect(await faultsOf({ FLOTILLA_HOME: home, VECTOR_GATEWAY_PORT: String(port) })).toMatchObject([
       {
@@ -191,6 +200,23 @@ describe('flotilla doctor where nothing runs', () => {
     ])
     await owned.close()
     expect(await faultsOf({ FLOTILLA_HOME: home })).toEqual([])
+  })
+
+  it('fails where a platform was killed, and begins with a sentence about all', async () => {
+    const home = temporaryFolder()
+    const env = { FLOTILLA_HOME: home, ...anyPorts }
+    const well = await run(['doctor'], env)
+    expect(well.stdout).toMatch(/^All is well: \d+ checks\.\n$/)
+    expect((await run(['doctor', '--all'], env)).stdout).toContain('port of HUB_PORT')
+    const { pid } = spawnSync(process.execPath, ['--version'])
+    writeAddresses(home, { hub_url: 'http://127.0.0.1:1' })
+    const file = join(home, 'run/addresses.json')
+    writeFileSync(file, readFileSync(file, 'utf8').replace(String(process.pid), String(pid)))
+    const { code, stdout } = await run(['doctor'], env)
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/^1 of \d+ checks? found something\.\n\n/)
+    expect(stdout).toContain('was killed')
+    expect(stdout).not.toContain('port of')
   })
 
   it('tells a process of the platform from another server by its metrics, and from none', async () => {

@@ -47,7 +47,7 @@ test.each([
   fault(message)
   expect(await people.check(given)).toMatchObject({
     uid: null,
-    refused: { code: 'unauthorized', message: 'E-mail and password do not belong together.' },
+    refused: { code: 'unauthorized', message: 'Wrong e-mail or password.' },
   })
 })
 

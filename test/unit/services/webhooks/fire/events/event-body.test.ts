@@ -47,6 +47,15 @@ test('a body without its key gets it behind its last member, and is else the sam
   )
 })
 
+test('a body without its time gets that of the relay, in seconds', () => {
+  const before = Math.floor(Date.now() / 1_000)
+  const { ts: _, ...without } = event
+  const { ts, ...rest } = JSON.parse(prepare(without).body.toString())
+  expect(ts).toBeGreaterThanOrEqual(before)
+  expect(ts).toBeLessThanOrEqual(Math.floor(Date.now() / 1_000))
+  expect(rest).toEqual({ ...without, idempotency_key: 'WHALE-t-1-task.completed' })
+})
+
 test.each([null, true, 0, 'text', [], {}, [null], { '': { __proto__: 1 } }])(
   'a result may be %j',
   (result) => {
@@ -61,7 +70,6 @@ test.each<[string, unknown, string[]]>([
   ['an unknown event', { ...event, event: 'task.done' }, ['/event']],
   ['no event', { ...event, event: undefined }, ['/event']],
   ['no result', { ...event, result: undefined }, ['/result']],
-  ['no ts', { ...event, ts: undefined }, ['/ts']],
   ['milliseconds', { ...event, ts: 1_767_225_600_000 }, ['/ts']],
   ['a fraction of a second', { ...event, ts: 1.5 }, ['/ts']],
   ['a ts before 1970', { ...event, ts: -1 }, ['/ts']],
