@@ -61,6 +61,10 @@ function mount(program: Program, cli: Cli, action: Action, command: Command): vo
     for (const { places, name, none } of read) {
       put(args, places, typed[name] === none ? null : typed[name])
     }
+    const missing = positional.find(
+      (name) => action.args.required?.includes(name) && args[name] === undefined,
+    )
+    if (missing !== undefined) program.error(`error: missing required argument '${wordOf(missing, command)}'`)
     for (const name of folders) if (args[name] !== undefined) args[name] = resolve(String(args[name]))
     const result = await cli.run(action, command.read?.(args) ?? args, {
       json: typed.json as boolean | undefined,
