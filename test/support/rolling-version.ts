@@ -32,6 +32,7 @@ export async function unpackVersion(name: string): Promise<Version & { remove():
     const checkout = join(folder, 'checkout')
     mkdirSync(checkout)
     await unpack(join(versions, `${name}${suffix}`), checkout)
+    // Those of today: what older versions import besides (pino-pretty, the client of Qdrant) is a development dependency.
     symlinkSync(dependencies, join(checkout, 'node_modules'))
     return { name, command: join(checkout, 'bin', 'flotilla.js'), remove }
   } catch (error) {
