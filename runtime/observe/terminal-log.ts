@@ -13,9 +13,8 @@ const error = 50
 const tokenRoute = /\/session\/token$/
 
 /**
- * The line of an entry in pino's JSON; null for one that is not shown. `all` shows these as well, and what the banner of the
- * start says. `paint`
- * colours a part.
+ * The line of an entry in pino's JSON; null for one that is not shown. `all` shows these as well, and the entry that the banner
+ * of the start repeats. `paint` colours a part.
  */
 export function terminalLine(
   json: string,

@@ -73,8 +73,9 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/search',
     {
-      async onResponse(_request, reply) {
+      onResponse(_request, reply, done) {
         if (reply.statusCode === 200) gateway.searchLatencies.note(reply.elapsedTime)
+        done()
       },
       config: {
         operation: 'search',
