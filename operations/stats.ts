@@ -55,8 +55,7 @@ export const statsAction = defineAction({
             collection: ({ collection }) => collection,
             points: ({ points }) => points,
             'index bytes': ({ index_bytes }) => index_bytes,
-            index: ({ index_status }) => index_status,
-            indexed: ({ indexed_share }) => `${Math.round(indexed_share * 100)} %`,
+            index: indexOf,
           }),
           `search p95 (last ${windowS / 60} minutes)  ${p95}`,
         ]
@@ -64,6 +63,19 @@ export const statsAction = defineAction({
     },
   ],
 })
+
+/** An engine searches few points exactly, without an index, which is no fault. */
+function indexOf({
+  index_status: status,
+  indexed_share: share,
+}: {
+  index_status: string
+  indexed_share: number
+}) {
+  if (status !== 'ready') return `${status}, ${Math.round(share * 100)} %`
+  if (share === 0) return 'exact search (small)'
+  return share === 1 ? status : `${status}, ${Math.round(share * 100)} %`
+}
 
 export const statsActions: readonly Action[] = [statsAction]
 
