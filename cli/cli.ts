@@ -5,10 +5,21 @@ import type { Static, TObject } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { systemFault } from '#lib/system-faults.ts'
+import type { Shown } from '#operations/action.ts'
 import type { Operation } from '#operations/operation.ts'
 import type { Output } from '#runtime/start/control.ts'
 import { execute } from './execute.ts'
-import { createOutput, indented, noOutput, print, printError, printJson, printResult } from './output.ts'
+import type { Screen } from './layout.ts'
+import {
+  createOutput,
+  indented,
+  noOutput,
+  printFault,
+  printJson,
+  printResult,
+  screenOf,
+  show,
+} from './output.ts'
 
 export const exitDone = 0
 export const exitRefused = 1
@@ -36,13 +47,15 @@ export interface Cli {
 
 export interface Printing<R, I = never> {
   json: boolean | undefined
+  /** Nothing is cut, and times are in full, also on a terminal. */
+  wide?: boolean | undefined
   /** It goes on until the operator ends it, which is then no error. */
   endless?: boolean
-  render(result: R): string
+  render(result: R, screen: Screen): Shown
   /** Merges items that belong to the result into it; both are printed as one. */
   gather?(items: I[], result: R): R
   /** Items that come before the result; not printed with --json. */
-  item?(value: I): string
+  item?(value: I, screen: Screen): Shown
 }
 
 export function createCli(env: Environment, signal: AbortSignal): Cli {
@@ -57,15 +70,20 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
       printing: Printing<R, I>,
     ) {
       const items: I[] = []
+      const { json, wide } = printing
       const output = createOutput((value: I) => {
         if (printing.gather) items.push(value)
-        else if (!printing.json && printing.item) print(printing.item(value))
+        else if (!json && printing.item) {
+          // A terminal may have another width than before.
+          const screen = screenOf(process.stdout, { wide })
+          show(printing.item(value, screen), screen)
+        }
       })
       try {
         const last = await cli.execute(operation, args, output)
         const result = printing.gather ? printing.gather(items, last) : last
         output.end()
-        printResult(printing.json, result, () => printing.render(result))
+        printResult(json, result, (screen) => printing.render(result, screen), { wide })
         return result
       } catch (error) {
         if (printing.endless && signal.aborted) return undefined
@@ -101,8 +119,13 @@ export function reportError(error: unknown, json: boolean): number {
   const report = { code, message: message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message }
   if (json) printJson({ error: report })
   // Some messages have lines that are indented already.
-  else printError(indented(`${report.code}: ${report.message.replaceAll('\n  ', '\n')}`))
+  else printFault(indented(`${report.code}: ${report.message.replaceAll('\n  ', '\n')}`))
   return wrongUseCodes.has(report.code) ? exitWrongUse : exitRefused
+}
+
+/** For commands whose result has tables or times. */
+export function withWide(program: Program): Program {
+  return program.option('--wide', 'cut nothing to the width of the terminal, show times in full')
 }
 
 /** Adds --json and an example to a command's help. */

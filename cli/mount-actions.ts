@@ -3,9 +3,9 @@
 import { resolve } from 'node:path'
 import { Argument, Option, type Command as Program } from 'commander'
 import type { TObject, TSchema } from 'typebox'
-import type { Action, CommandLine, Shown } from '#operations/action.ts'
-import { type Cli, describe, numberReader } from './cli.ts'
-import { fields, oneLine, table, visibleJson } from './output.ts'
+import type { Action, CommandLine } from '#operations/action.ts'
+import { type Cli, describe, numberReader, withWide } from './cli.ts'
+import { oneLine } from './output.ts'
 
 /** `noun`: a command whose verbs they are, or the command itself of a name of one word. A name of three words has a noun of its own below it, which `nouns` describes. */
 export function mountActions(
@@ -54,7 +54,7 @@ function mount(program: Program, cli: Cli, action: Action, command: Command): vo
     program.addOption(option)
     return { places, name: option.attributeName(), none: noneOf(schemaAt(action.args, places)) }
   })
-  describe(program, example).action(async (...given: unknown[]) => {
+  describe(withWide(program), example).action(async (...given: unknown[]) => {
     const typed = given[positional.length] as Record<string, unknown>
     const args: Record<string, unknown> = {}
     for (const [n, name] of positional.entries()) if (given[n] !== undefined) args[name] = given[n]
@@ -68,8 +68,12 @@ function mount(program: Program, cli: Cli, action: Action, command: Command): vo
     for (const name of folders) if (args[name] !== undefined) args[name] = resolve(String(args[name]))
     const result = await cli.run(action, command.read?.(args) ?? args, {
       json: typed.json as boolean | undefined,
+      wide: typed.wide as boolean | undefined,
       ...(gather ? { gather } : { item: (hint) => oneLine(String(hint)) }),
-      render: (found) => textOf(command.render(found)),
+      render: (found) => {
+        const shown = command.render(found)
+        return typeof shown === 'string' ? oneLine(shown) : shown
+      },
     })
     if (result !== undefined) cli.exitCode = command.exit?.(result) ?? cli.exitCode
   })
@@ -144,22 +148,3 @@ function put(args: Record<string, unknown>, [first, ...rest]: readonly string[],
 /** The word of an argument at the command line. */
 export const wordOf = (name: string, { words = {} }: Pick<Command, 'words'>) =>
   words[name] ?? name.replaceAll('_', '-')
-
-/** Values of others cannot end a line or act on the terminal. */
-export function textOf(shown: Shown): string {
-  if (typeof shown === 'string') return oneLine(shown)
-  if ('fields' in shown) return fields({ ...shown.fields }, shown.texts)
-  if ('documents' in shown) {
-    return shown.documents.map((one) => visibleJson(JSON.stringify(one, null, 2))).join('\n')
-  }
-  if ('head' in shown)
-    return table(
-      [...shown.head],
-      shown.rows.map((row) => [...row]),
-    )
-  return shown.map((one, n) => `${n === 0 ? '' : gapBehind(shown[n - 1]!)}${textOf(one)}`).join('')
-}
-
-function gapBehind(shown: Shown): string {
-  return typeof shown === 'string' ? '\n' : '\n\n'
-}

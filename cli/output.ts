@@ -1,10 +1,11 @@
-/** What people see on the terminal: lines, tables, aligned fields, and a progress bar. Only this file writes to it. */
+/** What people see on the terminal: lines, results, and a progress bar. Only this file writes to it. */
 
 import { readFileSync } from 'node:fs'
 import { SingleBar } from 'cli-progress'
-import Table from 'cli-table3'
-import { indented, keepingLines, oneLine } from '#lib/terminal-text.ts'
+import { keepingLines, oneLine, painterOf } from '#lib/terminal-text.ts'
+import type { Shown } from '#operations/action.ts'
 import type { Output, Progress } from '#runtime/start/control.ts'
+import { layOut, type Screen } from './layout.ts'
 
 export { indented, oneLine, visibleJson } from '#lib/terminal-text.ts'
 
@@ -17,15 +18,54 @@ export function printError(text: string): void {
   console.error(keepingLines(text))
 }
 
+/** A message whose first word, such as `error:`, is red on a terminal. */
+export function faultText(text: string, stream: NodeJS.WritableStream = process.stderr): string {
+  return keepingLines(text).replace(/^\S+:/, (word) => painterOf(stream)('red', word))
+}
+
+export function printFault(text: string): void {
+  console.error(faultText(text))
+}
+
+/** Columns of a terminal that does not say how many it has, and that a help text takes at most. */
+const usualColumns = 80
+
+type Terminal = NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
+
+/** How results look in this stream: only a terminal has a width, and times as people say them. */
+export function screenOf(
+  stream: Terminal,
+  { wide = false, now = Date.now() }: { wide?: boolean | undefined; now?: number } = {},
+): Screen {
+  const isFitted = stream.isTTY === true && !wide
+  return {
+    columns: isFitted ? stream.columns || usualColumns : Number.POSITIVE_INFINITY,
+    now: isFitted ? now : undefined,
+    paint: painterOf(stream),
+  }
+}
+
+/** A text has lines of its own, put together by `line` and `indented`. */
+export function show(shown: Shown, screen: Screen): void {
+  const text = typeof shown === 'string' ? keepingLines(shown) : layOut(shown, screen)
+  if (text !== '') console.log(text)
+}
+
 /** For programs: JSON as it is. */
 export function printJson(value: unknown): void {
   console.log(JSON.stringify(value))
 }
 
 /** The result of a command: as one JSON document, or in words. */
-export function printResult(json: boolean | undefined, result: unknown, render: () => string): void {
+export function printResult(
+  json: boolean | undefined,
+  result: unknown,
+  render: (screen: Screen) => Shown,
+  { wide }: { wide?: boolean | undefined } = {},
+): void {
+  const screen = screenOf(process.stdout, { wide })
   if (json) printJson(result)
-  else print(render())
+  else show(render(screen), screen)
 }
 
 /** Without a line break at its end. */
@@ -41,42 +81,6 @@ export function clearScreen(): void {
 /** A template for one line: what it is given cannot end the line. */
 export function line(texts: TemplateStringsArray, ...values: (string | number | null)[]): string {
   return texts.map((text, n) => (n === 0 ? text : `${oneLine(String(values[n - 1]))}${text}`)).join('')
-}
-
-/** Columns without lines between them, and without colours. */
-export function table(head: string[], rows: (string | number | null)[][]): string {
-  const none = {
-    top: '',
-    'top-mid': '',
-    'top-left': '',
-    'top-right': '',
-    mid: '',
-    'left-mid': '',
-    'mid-mid': '',
-  }
-  const bare = { 'right-mid': '', bottom: '', 'bottom-mid': '', 'bottom-left': '', 'bottom-right': '' }
-  const chars = { ...none, ...bare, left: '', right: '', middle: '  ' }
-  const style = { 'padding-left': 0, 'padding-right': 0, border: [], head: [] }
-  const plain = new Table({ head, chars, style })
-  for (const row of rows) plain.push(row.map((cell) => (cell === null ? '-' : oneLine(String(cell)))))
-  return plain.toString()
-}
-
-/** `name  value` lines, aligned; those of `bodies` may have further lines, which are indented. */
-export function fields(values: Record<string, unknown>, bodies: readonly string[] = []): string {
-  const width = Math.max(...Object.keys(values).map((name) => name.length))
-  return Object.entries(values)
-    .map(([name, value]) => {
-      const text = textOf(value)
-      const shown = bodies.includes(name) ? indented(text, ' '.repeat(width + 2)) : oneLine(text)
-      return `${name.padEnd(width)}  ${shown}`
-    })
-    .join('\n')
-}
-
-function textOf(value: unknown): string {
-  if (value === null || value === undefined) return '-'
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 export const noOutput: Output = { item() {}, progress() {} }

@@ -1,4 +1,15 @@
-/** Texts of others on a terminal: nothing in them acts there, hides or turns its surroundings, or begins a line of its own. */
+/** Texts of others on a terminal: nothing in them acts there, hides or turns its surroundings, or begins a line of its own; and colours. */
+
+import { styleText } from 'node:util'
+
+export type Style = Parameters<typeof styleText>[0]
+/** Colours a text that is safe already: `oneLine` would show the codes as text. */
+export type Paint = (style: Style, text: string) => string
+
+/** Colours on a terminal only; NO_COLOR and FORCE_COLOR have their usual meanings. */
+export function painterOf(stream: NodeJS.WritableStream): Paint {
+  return (style, text) => styleText(style, text, { stream })
+}
 
 /** Controls (C0 and C1), bidi controls, line and paragraph separators. */
 const unsafe = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu

@@ -74,12 +74,17 @@ export interface CommandLine<S extends TObject, R, I = unknown> {
 }
 
 export type Cell = string | number | null
-/** A string is one line; the next part begins below it, after others there is an empty line. `documents` are shown as indented JSON; `texts` are fields that may have lines of their own. */
+/**
+ * A string is one line; the next part begins below it, after others there is an empty line. `documents` are shown as indented
+ * JSON; `texts` are fields that may have lines of their own. Where a table is too wide for the terminal its long cells are cut,
+ * with `wrap` they go on in further lines. `lines` is text put together by `line` and `indented`.
+ */
 export type Shown =
   | string
   | { fields: object; texts?: readonly string[] }
-  | { head: readonly string[]; rows: readonly (readonly Cell[])[] }
+  | { head: readonly string[]; rows: readonly (readonly Cell[])[]; wrap?: true }
   | { documents: readonly unknown[] }
+  | { lines: string }
   | readonly Shown[]
 
 /** A row for each value; a column is how a cell is made of it. */

@@ -2,14 +2,15 @@
 
 import type { Command as Program } from 'commander'
 import { plural } from '#lib/plural.ts'
+import type { Shown } from '#operations/action.ts'
 import { doctorOperation } from '#operations/doctor/doctor.ts'
 import { checkEnvironment } from '#operations/doctor/environment.ts'
 import { type Check, failedCheck } from '#operations/doctor/ping.ts'
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import { type Cli, describe, exitRefused } from '../cli.ts'
+import { type Cli, describe, exitRefused, withWide } from '../cli.ts'
 import { execute } from '../execute.ts'
-import { createOutput, printResult, table } from '../output.ts'
+import { createOutput, printResult } from '../output.ts'
 
 /** Opening waits for engines that are away; the doctor reports them instead. */
 const openTimeoutMs = 15_000
@@ -19,13 +20,19 @@ export function registerDoctor(program: Program, cli: Cli): void {
     .command('doctor')
     .description('what is configured, reachable and wrong, and what to do')
   doctor.option('--all', 'show the checks that are well, too')
-  describe(doctor, 'flotilla doctor').action(async ({ json, all }: { json?: boolean; all?: boolean }) => {
+  describe(withWide(doctor), 'flotilla doctor').action(async ({ json, all, wide }: DoctorOptions) => {
     const { checks, openable } = await checkEnvironment(cli.env, { services, migrations: migrationFolders })
     if (openable) checks.push(...(await checkPlatform(cli)))
     const failed = checks.filter((check) => check.status === 'fail').length
-    printResult(json, { ok: failed === 0, checks }, () => render(checks, all))
+    printResult(json, { ok: failed === 0, checks }, () => render(checks, all), { wide })
     if (failed > 0) cli.exitCode = exitRefused
   })
+}
+
+interface DoctorOptions {
+  json?: boolean
+  all?: boolean
+  wide?: boolean
 }
 
 async function checkPlatform(cli: Cli): Promise<Check[]> {
@@ -40,20 +47,21 @@ async function checkPlatform(cli: Cli): Promise<Check[]> {
 const signs = { ok: 'ok', warn: 'WARN', fail: 'FAIL' }
 
 /** A sentence, and the checks that are not well. */
-function render(checks: Check[], all = false): string {
+function render(checks: Check[], all = false): Shown {
   const ill = checks.filter(({ status }) => status !== 'ok')
   const counted = plural(checks.length, 'check')
   const sentence =
     ill.length === 0 ? `All is well: ${counted}.` : `${ill.length} of ${counted} found something.`
   const shown = all ? checks : ill
-  return shown.length === 0 ? sentence : `${sentence}\n\n${tableOf(shown)}`
+  return shown.length === 0 ? sentence : [sentence, '', tableOf(shown)]
 }
 
-function tableOf(checks: Check[]): string {
+/** What is to be done must not be cut. */
+function tableOf(checks: Check[]): Shown {
   const rows = checks.flatMap(({ check, status, found, advice }) => {
     const [first = '', ...more] = found.split('\n')
     const further = advice ? [...more, `-> ${advice}`] : more
     return [[signs[status], check, first], ...further.map((text) => ['', '', text])]
   })
-  return table(['', 'check', 'found'], rows)
+  return { head: ['', 'check', 'found'], rows, wrap: true }
 }

@@ -2,38 +2,53 @@
 
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
+import { type Shown, tableOf } from '#operations/action.ts'
 import { type GroupLag, type LagResult, lagOperation } from '#operations/lag.ts'
-import { type Cli, describe } from '../cli.ts'
-import { clearScreen, line, table } from '../output.ts'
+import { type Cli, describe, withWide } from '../cli.ts'
+import { clearScreen, line } from '../output.ts'
 
 export function registerLag(program: Program, cli: Cli): void {
   const lag = program
     .command('lag')
     .description('how many records each reader group has still to read')
     .option('--watch', 'refresh once a second until Ctrl-C')
-  describe(lag, 'flotilla lag --watch').action(async (options: { watch?: boolean; json?: boolean }) => {
-    const { watch = false } = options
-    if (watch && options.json) {
-      throw new AppError('bad_request', '--json prints one document: leave --watch out.')
-    }
-    const printing = {
-      json: options.json,
-      endless: watch,
-      item(value: LagResult) {
-        clearScreen()
-        return render(value)
-      },
-      render: (result: LagResult) => (watch ? '' : render(result)),
-    }
-    await cli.run(lagOperation, { watch }, printing)
-  })
+  describe(withWide(lag), 'flotilla lag --watch').action(
+    async ({ watch = false, json, wide }: LagOptions) => {
+      if (watch && json) {
+        throw new AppError('bad_request', '--json prints one document: leave --watch out.')
+      }
+      const printing = {
+        json,
+        wide,
+        endless: watch,
+        item(value: LagResult) {
+          clearScreen()
+          return render(value)
+        },
+        render: (result: LagResult) => (watch ? '' : render(result)),
+      }
+      await cli.run(lagOperation, { watch }, printing)
+    },
+  )
 }
 
-function render(result: LagResult): string {
-  const rows = result.groups.map((group) => [group.group, group.topic, group.members, group.lag])
+interface LagOptions {
+  watch?: boolean
+  json?: boolean
+  wide?: boolean
+}
+
+function render(result: LagResult): Shown {
+  const groups = tableOf(result.groups, {
+    group: ({ group }) => group,
+    topic: ({ topic }) => topic,
+    members: ({ members }) => members,
+    lag: ({ lag }) => lag,
+  })
   const expired = result.groups.flatMap(expiredLine)
   const stuck = result.groups.flatMap((one) => one.stuck.map((record) => stuckLine(one.group, record)))
-  return [result.as_of, table(['group', 'topic', 'members', 'lag'], rows), ...expired, ...stuck].join('\n')
+  const notes = [...expired, ...stuck]
+  return [result.as_of, groups, ...notes]
 }
 
 /** Not counted in the lag: they cannot be read any more. */

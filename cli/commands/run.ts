@@ -4,7 +4,7 @@ import type { Command as Program } from 'commander'
 import { startDispatchOperation, startRunOperation } from '#operations/runs.ts'
 import { type Followed, type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
-import { fields, line, noOutput, print, printResult, write } from '../output.ts'
+import { line, noOutput, print, printResult, write } from '../output.ts'
 import { createRunPrinter } from './run-printer.ts'
 
 interface MessageOptions {
@@ -67,7 +67,7 @@ async function showStarted(
   { id, short }: { id: string; short: Record<string, unknown> },
   { json = false, async: isAsync }: MessageOptions,
 ): Promise<void> {
-  if (isAsync) return printResult(json, started, () => fields(short))
+  if (isAsync) return printResult(json, started, () => ({ fields: short }))
   const followed = await followToEnd(cli, id, json)
   printResult(json, followed, () => endOf(followed))
   const { status } = 'run' in followed ? followed.run : followed.dispatch

@@ -1,15 +1,20 @@
 /** `flotilla runs`: runs and dispatches that were started, and canceling them. */
 
 import { Option, type Command as Program } from 'commander'
+import { type Shown, tableOf } from '#operations/action.ts'
 import type { DispatchView, RunView } from '#operations/runs.ts'
 import { cancelRunOperation, listRunsOperation, type ShownRun, showRunOperation } from '#operations/runs.ts'
 import { type RunStatus, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
-import { type Cli, describe, numberReader } from '../cli.ts'
-import { fields, indented, line, table } from '../output.ts'
+import { type Cli, describe, numberReader, withWide } from '../cli.ts'
+import { indented, line } from '../output.ts'
 import { createRunPrinter } from './run-printer.ts'
 
-interface ListOptions {
+interface ShowOptions {
   json?: boolean
+  wide?: boolean
+}
+
+interface ListOptions extends ShowOptions {
   agent?: string
   status?: RunStatus
   user?: string
@@ -35,8 +40,8 @@ export function registerRuns(program: Program, cli: Cli): void {
     .option('--all', 'reports to the orchestrator, too')
     .option('--limit <count>', 'how many', numberOf, 20)
     .description('the newest first')
-  describe(list, 'flotilla runs list --agent ATLAS').action(
-    async ({ json, user, session, dispatch, ...filters }: ListOptions) => {
+  describe(withWide(list), 'flotilla runs list --agent ATLAS').action(
+    async ({ json, wide, user, session, dispatch, ...filters }: ListOptions) => {
       const args = {
         ...filters,
         ...(user === undefined ? {} : { userId: user }),
@@ -45,17 +50,18 @@ export function registerRuns(program: Program, cli: Cli): void {
       }
       await cli.run(listRunsOperation, args, {
         json,
-        render: ({ runs: found }) => tableOf(found),
+        wide,
+        render: ({ runs: found }) => shownRuns(found),
         gather: (pages, last) => ({ runs: [...pages.flat(), ...last.runs] }),
       })
     },
   )
   const show = runs.command('show').argument('<id>', anId).description('a run and what was said')
-  describe(show, 'flotilla runs show run_6ba5c0a2f1').action(
-    async (id: string, { json }: { json?: boolean }) => {
+  describe(withWide(show), 'flotilla runs show run_6ba5c0a2f1').action(
+    async (id: string, { json, wide }: ShowOptions) => {
       const gather = (pages: StoredEvent[][], last: ShownRun): ShownRun =>
         'events' in last ? { ...last, events: [...pages.flat(), ...last.events] } : last
-      await cli.run(showRunOperation, { id }, { json, render: renderShown, gather })
+      await cli.run(showRunOperation, { id }, { json, wide, render: renderShown, gather })
     },
   )
   const cancel = runs
@@ -78,34 +84,38 @@ function endingOf(status: string): string {
   return status === 'running' ? 'is being canceled' : status
 }
 
-function renderShown(shown: ShownRun): string {
+function renderShown(shown: ShownRun): Shown {
   if ('dispatch' in shown) {
     const { runs, result, ...rest } = shown.dispatch
-    return `${fields(rest)}\n\n${runTable(runs)}${result === null ? '' : `\n\nconclusion: ${indented(result)}`}`
+    const conclusion = result === null ? [] : [{ lines: `conclusion: ${indented(result)}` }]
+    return [{ fields: rest }, runsOf(runs), ...conclusion]
   }
   let said = ''
   const printer = createRunPrinter((text) => {
     said += text
   })
   for (const { event } of shown.events) printer.print({ kind: 'event', event })
-  return `${fields({ ...shown.run })}\n\n${said.trimEnd()}`.trimEnd()
+  return said === '' ? { fields: shown.run } : [{ fields: shown.run }, { lines: said.trimEnd() }]
 }
 
-function runTable(runs: DispatchView['runs']): string {
-  const rows = runs.map(({ agent, runId, status, error }) => [agent, runId, status, error?.message ?? null])
-  return table(['agent', 'run', 'status', 'error'], rows)
+function runsOf(runs: DispatchView['runs']): Shown {
+  return tableOf(runs, {
+    agent: ({ agent }) => agent,
+    run: ({ runId }) => runId,
+    status: ({ status }) => status,
+    error: ({ error }) => error?.message ?? null,
+  })
 }
 
-function tableOf(runs: RunView[]): string {
-  const rows = runs.map(({ runId, appName, status, trigger, userId, sessionId, createdAt, error }) => [
-    runId,
-    appName,
-    status,
-    trigger,
-    userId,
-    sessionId,
-    createdAt,
-    error?.code ?? null,
-  ])
-  return table(['run', 'agent', 'status', 'trigger', 'user', 'session', 'created', 'error'], rows)
+function shownRuns(runs: RunView[]): Shown {
+  return tableOf(runs, {
+    run: ({ runId }) => runId,
+    agent: ({ appName }) => appName,
+    status: ({ status }) => status,
+    trigger: ({ trigger }) => trigger,
+    user: ({ userId }) => userId,
+    session: ({ sessionId }) => sessionId,
+    created: ({ createdAt }) => createdAt,
+    error: ({ error }) => error?.code ?? null,
+  })
 }

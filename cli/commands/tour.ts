@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
+import { type Shown, tableOf } from '#operations/action.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
-import { type Cli, describe } from '../cli.ts'
-import { line, printResult, table } from '../output.ts'
+import { type Cli, describe, withWide } from '../cli.ts'
+import { printResult } from '../output.ts'
 import type { TourResult } from './tour-talk.ts'
 
 export function registerTour(program: Program, cli: Cli): void {
@@ -19,14 +20,14 @@ export function registerTour(program: Program, cli: Cli): void {
     )
     .option('--vector-url <url>', 'of the vector gateway (default: the one that runs on the data directory)')
     .option('--run-url <url>', 'of the run gateway (default: the one that runs on the data directory)')
-  describe(tour, 'flotilla tour').action(async (options: TourOptions) => {
+  describe(withWide(tour), 'flotilla tour').action(async (options: TourOptions) => {
     const vectorUrl = options.vectorUrl ?? runningGateway(cli)
     const runUrl = options.runUrl ?? addressOf(cli, 'agent_gateway_url')
     const { runTour } = await import('./tour-steps.ts')
     const folder = mkdtempSync(join(tmpdir(), 'flotilla-tour-'))
     try {
       const result = await runTour(cli, { vectorUrl, runUrl, folder, quiet: options.json === true })
-      printResult(options.json, result, () => render(result))
+      printResult(options.json, result, () => render(result), { wide: options.wide })
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }
@@ -37,6 +38,7 @@ interface TourOptions {
   vectorUrl?: string
   runUrl?: string
   json?: boolean
+  wide?: boolean
 }
 
 function addressOf(cli: Cli, name: string): string | undefined {
@@ -54,30 +56,24 @@ function runningGateway(cli: Cli): string {
   )
 }
 
-function render(result: TourResult): string {
+function render(result: TourResult): Shown {
   const searches = result.searches.flatMap(({ query, took_ms, hits }) =>
-    hits.map((hit, n) => [
-      n === 0 ? query : '',
-      n === 0 ? took_ms : '',
-      hit.score.toFixed(3),
-      hit.title.slice(0, 60),
-    ]),
+    hits.map((hit, n) => [n === 0 ? query : '', n === 0 ? took_ms : '', hit.score.toFixed(3), hit.title]),
   )
   return [
-    table(
-      ['step', 'ms', 'result'],
-      result.steps.map((step) => [step.step, step.took_ms, step.found]),
-    ),
-    table(['search', 'ms', 'score', 'document'], searches),
-    ...result.said.map(({ agent, text }) => line`${agent}: ${text}`),
-    table(
-      ['audit note', 'status', 'ms'],
-      result.audit_notes.map((note) => [note.title, note.status_code, note.took_ms]),
-    ),
-    table(
-      ['group', 'lag'],
-      result.lag.map((group) => [group.group, group.lag]),
-    ),
+    tableOf(result.steps, {
+      step: ({ step }) => step,
+      ms: ({ took_ms }) => took_ms,
+      result: ({ found }) => found,
+    }),
+    { head: ['search', 'ms', 'score', 'document'], rows: searches },
+    ...result.said.map(({ agent, text }) => `${agent}: ${text}`),
+    tableOf(result.audit_notes, {
+      'audit note': ({ title }) => title,
+      status: ({ status_code }) => status_code,
+      ms: ({ took_ms }) => took_ms,
+    }),
+    tableOf(result.lag, { group: ({ group }) => group, lag: ({ lag }) => lag }),
     'The tour is done: every step worked.',
-  ].join('\n')
+  ]
 }

@@ -6,12 +6,13 @@ import { InvalidArgumentError, type Command as Program } from 'commander'
 import type { ProblemError } from '#client/problem-error.ts'
 import type { FireAnswer, FiredEvent } from '#client/types.ts'
 import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
+import { type Shown, tableOf } from '#operations/action.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
 import { webhookEvents } from '#services/webhooks/event.ts'
 import { parseExact } from '#stidx/exact-json.ts'
-import { type Cli, describe, numberReader } from '../cli.ts'
-import { line, printResult, table } from '../output.ts'
+import { type Cli, describe, numberReader, withWide } from '../cli.ts'
+import { printResult } from '../output.ts'
 
 interface FireOptions {
   event?: string
@@ -23,6 +24,7 @@ interface FireOptions {
   targets?: string[]
   webhookUrl?: string
   json?: boolean
+  wide?: boolean
 }
 
 const seconds = numberReader('It must be a whole number of seconds.', 0, 999_999_999_999)
@@ -43,13 +45,13 @@ export function registerWebhooksFire(webhooks: Program, cli: Cli): void {
       'of the relay (default: WEBHOOK_GATEWAY, else the one of the data directory)',
     )
   describe(
-    fire,
+    withWide(fire),
     `flotilla webhooks fire --event task.completed --agent ATLAS --task-id t-1 --result '{"pages": 3}'
 flotilla webhooks fire --file event.json --targets audit-log`,
   ).action(async (options: FireOptions) => {
     const event = eventOf(options)
     const answer = await send(cli, event, options)
-    printResult(options.json, answer, () => render(answer))
+    printResult(options.json, answer, () => render(answer), { wide: options.wide })
   })
 }
 
@@ -133,11 +135,10 @@ function explained(error: unknown, url: string): unknown {
   return new AppError(code as ErrorCode, `${message.replace(`${code}: `, '')}${fields}`)
 }
 
-function render({ idempotency_key, deliveries }: FireAnswer): string {
-  if (deliveries.length === 0)
-    return line`${idempotency_key}: no target's lists match, so nothing is delivered`
-  const rows = deliveries.map(({ target, sequence }) => [target, sequence])
-  return `${line`${idempotency_key}`}\n${table(['target', 'sequence'], rows)}`
+function render({ idempotency_key, deliveries }: FireAnswer): Shown {
+  if (deliveries.length === 0) return [`${idempotency_key}: no target's lists match, so nothing is delivered`]
+  const rows = tableOf(deliveries, { target: ({ target }) => target, sequence: ({ sequence }) => sequence })
+  return [idempotency_key, rows]
 }
 
 function parsed(text: string): unknown {

@@ -3,12 +3,13 @@
 import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import { plural } from '#lib/plural.ts'
+import { type Shown, tableOf } from '#operations/action.ts'
 import { type CheckResult, checkTargetsFile } from '#operations/webhooks/check.ts'
 import { webhookActions } from '#operations/webhooks/test-event.ts'
 import { targetsFileOf } from '#services/webhooks/targets/targets-file.ts'
-import { type Cli, describe, exitRefused } from '../cli.ts'
+import { type Cli, describe, exitRefused, withWide } from '../cli.ts'
 import { mountActions } from '../mount-actions.ts'
-import { line, printResult, table } from '../output.ts'
+import { printResult } from '../output.ts'
 import { registerWebhooksFire } from './webhooks-fire.ts'
 
 export function registerWebhooks(program: Program, cli: Cli): void {
@@ -25,6 +26,7 @@ interface CheckOptions {
   failures: number
   callMs: number
   json?: boolean
+  wide?: boolean
 }
 
 function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
@@ -38,41 +40,38 @@ function registerWebhooksCheck(webhooks: Program, cli: Cli): void {
     .option('--rate <events>', 'events a second and target, for the warning about back-offs', positive, 20)
     .option('--failures <percent>', 'of all attempts', percent, 10)
     .option('--call-ms <ms>', 'how long a call takes', positive, 10)
-  describe(check, 'flotilla webhooks check targets.yaml').action(
-    (file: string | undefined, { rate, failures, callMs, json }: CheckOptions) => {
+  describe(withWide(check), 'flotilla webhooks check targets.yaml').action(
+    (file: string | undefined, { rate, failures, callMs, json, wide }: CheckOptions) => {
       const path = file === undefined ? targetsFileOf(cli.env).path : resolve(file)
       const result = checkTargetsFile(path, cli.env, { ratePerS: rate, failedShare: failures / 100, callMs })
-      printResult(json, result, () => render(result))
+      printResult(json, result, () => render(result), { wide })
       if (!result.ok) cli.exitCode = exitRefused
     },
   )
 }
 
-function render({ ok, file, faults, targets, warnings }: CheckResult): string {
+function render({ ok, file, faults, targets, warnings }: CheckResult): Shown {
   if (!ok) {
     const lines = faults.map(({ line: at, place, message }) => {
       const where = [at === null ? '' : `line ${at}: `, place === '' ? '' : `${place} `].join('')
-      return line`${where}${message}`
+      return `${where}${message}`
     })
-    return [line`${file} has ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:`, ...lines].join(
-      '\n',
-    )
+    return [`${file} has ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:`, ...lines]
   }
-  const rows = targets.map((one) => [
-    one.target,
-    one.url,
-    one.events?.join(' ') ?? 'all',
-    one.agents?.join(' ') ?? 'all',
-    one.ordering,
-    `${one.retry} from ${one.backoff_ms} ms`,
-    one.signed ? 'yes' : 'no',
-  ])
-  const head = ['target', 'url', 'events', 'agents', 'ordering', 'retries', 'signed']
+  const columns = tableOf(targets, {
+    target: ({ target }) => target,
+    url: ({ url }) => url,
+    events: ({ events }) => events?.join(' ') ?? 'all',
+    agents: ({ agents }) => agents?.join(' ') ?? 'all',
+    ordering: ({ ordering }) => ordering,
+    retries: ({ retry, backoff_ms }) => `${retry} from ${backoff_ms} ms`,
+    signed: ({ signed }) => (signed ? 'yes' : 'no'),
+  })
   return [
-    ...(targets.length > 0 ? [table(head, rows)] : []),
-    ...warnings.map(({ target, message }) => line`warning: ${target}: ${message}`),
-    line`${file} is sound: ${plural(targets.length, 'target')}`,
-  ].join('\n')
+    ...(targets.length > 0 ? [columns] : []),
+    ...warnings.map(({ target, message }) => `warning: ${target}: ${message}`),
+    `${file} is sound: ${plural(targets.length, 'target')}`,
+  ]
 }
 
 function positive(text: string): number {

@@ -1,10 +1,9 @@
 /** The logger of the process: JSON lines on standard error, lines for people where that is a terminal. */
 
-import { styleText } from 'node:util'
 import { type Logger, pino } from 'pino'
 import { Type } from 'typebox'
 import type { Environment } from '#lib/config.ts'
-import { visibleJson } from '#lib/terminal-text.ts'
+import { painterOf, visibleJson } from '#lib/terminal-text.ts'
 import { terminalLine } from './terminal-log.ts'
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -51,7 +50,7 @@ export function createLog(options: LogOptions = {}): Logger {
   }
   if (options.terminal) {
     const stream = process.stderr
-    const paint: typeof styleText = (style, text) => styleText(style, text, { stream })
+    const paint = painterOf(stream)
     const all = settings.level === 'debug' || settings.level === 'trace'
     return pino(settings, {
       write(json) {

@@ -1,9 +1,7 @@
 /** The log for people at a terminal: one line an entry, and none for requests that the console makes by itself. */
 
-import type { styleText } from 'node:util'
-import { oneLine } from '#lib/terminal-text.ts'
+import { oneLine, type Paint, type Style } from '#lib/terminal-text.ts'
 
-type Style = Parameters<typeof styleText>[0]
 type Entry = Record<string, unknown> & { level: number; time: string; msg?: string }
 
 /** pino's levels from which on an entry is in colour. */
@@ -16,10 +14,7 @@ const tokenRoute = /\/session\/token$/
  * The line of an entry in pino's JSON; null for one that is not shown. `all` shows these as well, and the entry that the banner
  * of the start repeats. `paint` colours a part.
  */
-export function terminalLine(
-  json: string,
-  { all, paint }: { all: boolean; paint(style: Style, text: string): string },
-): string | null {
+export function terminalLine(json: string, { all, paint }: { all: boolean; paint: Paint }): string | null {
   const { level, time, msg = '', ...fields } = JSON.parse(json) as Entry
   const clock = paint('dim', new Date(time).toTimeString().slice(0, 8))
   if (!all && (isConsoles(msg, fields) || msg === 'process.started')) return null
@@ -48,7 +43,7 @@ function isConsoles(msg: string, { browser, method, route, status }: Record<stri
 
 function requestOf(
   { method, route, status, took_ms: tookMs, agent, code }: Record<string, unknown>,
-  paint: (style: Style, text: string) => string,
+  paint: Paint,
 ): string {
   const style: Style = Number(status) >= 500 ? 'red' : Number(status) >= 400 ? 'yellow' : 'green'
   const took = Number(tookMs)

@@ -6,19 +6,27 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
 import { type Cli, type Printing, reportError } from '../../../cli/cli.ts'
-import { createOutput, fields, line, print, table } from '../../../cli/output.ts'
+import { layOut, type Screen, unlimited } from '../../../cli/layout.ts'
+import { createOutput, line, print } from '../../../cli/output.ts'
 import { buildProgram } from '../../../cli/program.ts'
 import { runCommand } from '../../support/command-line.ts'
 
 const bad = 'x\x1b]0;title\x07\x9b2J\u202e\u2066\r\nforged\nforged  line\u2028forged\u2029forged\rforged'
 const unsafe = /(?!\n)[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|^forged/mu
 
-/** What a command renders of this result. */
-async function rendered(args: string[], result: object): Promise<string> {
+/** Colours are marked by letters that no value has. */
+const terminal: Screen = { columns: 60, now: Date.now(), paint: (_, text) => `‹${text}›` }
+
+/** What a command shows of this result. */
+async function rendered(args: string[], result: object, screen?: Screen): Promise<string> {
   let text = ''
   const run = async (_operation: unknown, _args: unknown, { render, item }: Printing<object, unknown>) => {
     const items = (result as { items?: unknown[] }).items ?? []
-    text = [...items.map((one) => item!(one)), render(result)].join('\n')
+    const shown = [
+      ...items.map((one) => item!(one, screen ?? unlimited)),
+      render(result, screen ?? unlimited),
+    ]
+    text = shown.map((one) => (typeof one === 'string' ? one : layOut(one, screen))).join('\n')
     return result
   }
   const cli = {
@@ -132,6 +140,7 @@ describe('a hostile value', () => {
     const text = await rendered(words.split(' '), result)
     expect(text).toMatch(/\S/)
     expect(text).not.toMatch(unsafe)
+    expect(await rendered(words.split(' '), result, terminal)).not.toMatch(unsafe)
   })
 })
 
@@ -139,19 +148,23 @@ describe('what all commands print with', () => {
   afterEach(() => void vi.restoreAllMocks())
 
   it('keeps values in their cells, fields and lines', () => {
+    const rows = [
+      [bad, 1],
+      [null, bad],
+    ]
     const shown = [
-      table(
-        ['a', 'b'],
-        [
-          [bad, 1],
-          [null, bad],
-        ],
-      ),
-      fields({ name: bad, list: [bad], body: bad }, ['body']),
+      { head: ['a', 'status'], rows },
+      { head: ['a', 'b'], rows, wrap: true as const },
+      { fields: { name: bad, list: [bad], body: bad, at_at: bad }, texts: ['body'] },
+      { documents: [bad] },
+      { lines: `a ${bad.replaceAll('\n', '')}` },
       line`a ${bad} b ${null} ${1}`,
     ]
-    expect(shown.join('\n')).not.toMatch(unsafe)
-    expect(fields({ a: 'x\ny', body: 'x\ny' }, ['body'])).toBe('a     x\\ny\nbody  x\n      y')
+    for (const screen of [unlimited, terminal, { ...terminal, columns: 1 }])
+      expect(layOut(shown, screen)).not.toMatch(unsafe)
+    expect(layOut({ fields: { a: 'x\ny', body: 'x\ny' }, texts: ['body'] })).toBe(
+      'a     x\\ny\nbody  x\n      y',
+    )
     expect(line`a ${'b\n'} ${null} ${1}`).toBe('a b\\n null 1')
   })
 

@@ -7,7 +7,6 @@ import { describe, expect, it } from 'vitest'
 import { helpTexts } from '#stidx/command/help.ts'
 import { createCli } from '../../../cli/cli.ts'
 import { isLocalSearch } from '../../../cli/commands/local-search.ts'
-import { table } from '../../../cli/output.ts'
 import { buildProgram } from '../../../cli/program.ts'
 import { runCommand as run } from '../../support/command-line.ts'
 import { temporaryFolder } from '../../support/temporary.ts'
@@ -116,10 +115,6 @@ describe('what people type', () => {
       1,
       { error: { code: 'not_found', message: expect.stringContaining(`No relay runs on ${home}`) } },
     ])
-  })
-
-  it('is answered in tables without colours', () => {
-    expect(table(['agent', 'lag'], [['a', 1]])).toBe('agent  lag\na      1  ')
   })
 })
 

@@ -5,7 +5,8 @@ import fastify from 'fastify'
 import { Type } from 'typebox'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Cli, Printing } from '#cli/cli.ts'
-import { mountActions as mountCommands, textOf } from '#cli/mount-actions.ts'
+import { layOut, unlimited } from '#cli/layout.ts'
+import { mountActions as mountCommands } from '#cli/mount-actions.ts'
 import { type Action, defineAction, tableOf } from '#operations/action.ts'
 import { actions } from '#operations/list.ts'
 import { wrapAnswers } from '#runtime/http/send-rows.ts'
@@ -60,7 +61,7 @@ async function typed(...words: string[]) {
   const cli = {
     async run(action: Action, args: never, printing: Printing<unknown>) {
       const result = await action.run({} as never, args)
-      ran.push({ args, text: printing.render(result) })
+      ran.push({ args, text: layOut(printing.render(result, unlimited)) })
       return result
     },
     exitCode: 0,
@@ -88,7 +89,7 @@ test('a command reads what the schema says, and lays out data that nobody can ac
 })
 
 test('parts of an answer are separated, lines are not', () => {
-  expect(textOf(['a', 'b', { fields: { n: 1 } }, { documents: [{ n: 1 }] }])).toBe(
+  expect(layOut(['a', 'b', { fields: { n: 1 } }, { documents: [{ n: 1 }] }])).toBe(
     'a\nb\nn  1\n\n{\n  "n": 1\n}',
   )
 })
