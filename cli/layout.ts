@@ -209,7 +209,7 @@ function wrapped(text: string, columns: number): string[] {
 }
 
 const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
-const isTimeField = /(?:_at|At)$/
+const isTimeField = /(?:_at|At|^deadline)$/
 
 /** `3 min ago`, `in 2 h`; the date where it is further than a week away. */
 function timeOf(text: string, { now }: Screen): string {

@@ -27,8 +27,9 @@ export function printFault(text: string): void {
   console.error(faultText(text))
 }
 
-/** Columns of a terminal that does not say how many it has, and that a help text takes at most. */
+/** Of a terminal that does not say how many it has. */
 const usualColumns = 80
+const helpColumnsMax = 100
 
 type Terminal = NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
 
@@ -43,6 +44,11 @@ export function screenOf(
     now: isFitted ? now : undefined,
     paint: painterOf(stream),
   }
+}
+
+/** Long lines are hard to read also where there is room. */
+export function helpWidth(stream: Terminal): number {
+  return Math.min(stream.isTTY ? stream.columns || usualColumns : usualColumns, helpColumnsMax)
 }
 
 /** A text has lines of its own, put together by `line` and `indented`. */

@@ -3,13 +3,14 @@
  * 1 refused or not found, 2 wrong use.
  */
 
-import { CommanderError, Command as Program } from 'commander'
+import { styleText } from 'node:util'
+import { type Argument, CommanderError, Command as Program } from 'commander'
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Action } from '#operations/action.ts'
 import { type Cli, createCli, describe, exitDone, exitWrongUse, reportError } from './cli.ts'
 import { isLocalSearch, registerLocalSearch, runLocalSearch } from './commands/local-search.ts'
-import { indented, platformVersion, printResult } from './output.ts'
+import { faultText, helpWidth, indented, platformVersion, printResult } from './output.ts'
 
 type Register = (program: Program, cli: Cli) => void
 
@@ -35,13 +36,14 @@ export async function runCommandLine(
   }
 }
 
-/** In the order of the help. */
+/** In the order of the help: a group of it begins where `groups` names the noun. */
 const nouns: Record<string, () => Promise<Register>> = {
   start: async () => (await import('./commands/start.ts')).registerStart,
-  run: async () => (await import('./commands/run.ts')).registerRun,
-  dispatch: async () => (await import('./commands/run.ts')).registerDispatch,
-  runs: async () => (await import('./commands/runs.ts')).registerRuns,
-  node: async () => (await import('./commands/node.ts')).registerNode,
+  doctor: async () => (await import('./commands/doctor.ts')).registerDoctor,
+  secrets: async () => {
+    const { secretActions } = await import('#operations/secrets.ts')
+    return noun('secrets', "the platform's own secrets in the database", secretActions)
+  },
   agents: async () => {
     const { agentActions } = await import('#operations/agents/actions.ts')
     return noun('agents', 'who may use the platform, and with which key', agentActions)
@@ -50,10 +52,10 @@ const nouns: Record<string, () => Promise<Register>> = {
     const { agentKeyActions } = await import('#operations/agent-keys.ts')
     return noun('agent-keys', 'keys that agents trade for tokens of the main API', agentKeyActions)
   },
-  users: async () => {
-    const { userActions } = await import('#operations/users.ts')
-    return noun('users', 'people who may use the main API and the console', userActions)
-  },
+  run: async () => (await import('./commands/run.ts')).registerRun,
+  dispatch: async () => (await import('./commands/run.ts')).registerDispatch,
+  runs: async () => (await import('./commands/runs.ts')).registerRuns,
+  node: async () => (await import('./commands/node.ts')).registerNode,
   notes: async () => {
     const { noteActions } = await import('#operations/notes.ts')
     return noun('notes', 'notes of agents and people, in threads', noteActions)
@@ -62,41 +64,52 @@ const nouns: Record<string, () => Promise<Register>> = {
     const { goalActions } = await import('#operations/goals.ts')
     return noun('goals', 'goals of agents and people', goalActions)
   },
-  secrets: async () => {
-    const { secretActions } = await import('#operations/secrets.ts')
-    return noun('secrets', "the platform's own secrets in the database", secretActions)
-  },
-  doctor: async () => (await import('./commands/doctor.ts')).registerDoctor,
   stats: async () => noun('stats', '', (await import('#operations/stats.ts')).statsActions),
-  lag: async () => (await import('./commands/lag.ts')).registerLag,
-  topics: async () => (await import('./commands/topics.ts')).registerTopics,
-  groups: async () => {
-    const { groupActions } = await import('#operations/groups.ts')
-    return noun('groups', 'the reader groups of the log', groupActions)
-  },
-  'dead-letters': async () => {
-    const { deadLetterActions } = await import('#operations/dead-letters/actions.ts')
-    return noun('dead-letters', 'records that a worker gave up on, and why', deadLetterActions)
-  },
-  webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
   rebuild: async () => {
     const { rebuildRelationalAction, rebuildVectorsAction } = await import('#operations/rebuild.ts')
     const { rebuildNotesAction } = await import('#operations/rebuild.ts')
     const all = [rebuildVectorsAction, rebuildRelationalAction, rebuildNotesAction] as readonly Action[]
-    return noun('rebuild', 'rebuild an index, or the points of notes', all)
+    return noun('rebuild', 'fill a vector or relational index from the log again', all)
+  },
+  embed: async () => (await import('./commands/embed.ts')).registerEmbed,
+  topics: async () => (await import('./commands/topics.ts')).registerTopics,
+  groups: async () => {
+    const { groupActions } = await import('#operations/groups.ts')
+    return noun('groups', 'the reader groups of the log, and where they continue', groupActions)
+  },
+  lag: async () => (await import('./commands/lag.ts')).registerLag,
+  'dead-letters': async () => {
+    const { deadLetterActions } = await import('#operations/dead-letters/actions.ts')
+    return noun('dead-letters', 'records of the log that a worker gave up on, and why', deadLetterActions)
+  },
+  webhooks: async () => (await import('./commands/webhooks.ts')).registerWebhooks,
+  users: async () => {
+    const { userActions } = await import('#operations/users.ts')
+    return noun('users', 'people who may use the main API and the console', userActions)
   },
   backup: async () => (await import('./commands/backup.ts')).registerBackup,
   restore: async () => (await import('./commands/restore.ts')).registerRestore,
-  embed: async () => (await import('./commands/embed.ts')).registerEmbed,
   export: async () => (await import('./commands/export.ts')).registerExport,
   sink: async () => (await import('./commands/sink.ts')).registerSink,
-  tour: async () => (await import('./commands/tour.ts')).registerTour,
   search: async () => registerLocalSearch,
+  tour: async () => (await import('./commands/tour.ts')).registerTour,
   completion: async () => {
     const { registerCompletion } = await import('./commands/completion.ts')
     return (program, cli) => registerCompletion(program, () => buildProgram(cli, []), singulars)
   },
   version: async () => registerVersion,
+}
+
+/** The first noun of each group of the help. */
+const groups: Readonly<Record<string, string>> = {
+  start: 'Platform:',
+  agents: 'Fleet:',
+  notes: 'Memory:',
+  topics: 'Log:',
+  users: 'People:',
+  backup: 'Data:',
+  search: 'Local index, a file that needs no platform:',
+  tour: 'Help:',
 }
 
 /** Whose verbs are all actions; what mounts them is loaded with the noun. */
@@ -134,17 +147,42 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
     )
     .version(platformVersion(), '--version')
     // They quote what was typed, which may be an id of somebody else. Commands that are added take it over.
-    .configureOutput({ outputError: (text, write) => write(`${indented(text.trimEnd())}\n`) })
+    .configureOutput({
+      outputError: (text, write) => write(`${faultText(indented(text.trimEnd()))}\n`),
+      getOutHelpWidth: () => helpWidth(process.stdout),
+      getErrHelpWidth: () => helpWidth(process.stderr),
+    })
+    .configureHelp({
+      styleTitle: (text) => styleText('bold', text, { validateStream: false }),
+      // In the list of all commands their names suffice.
+      subcommandTerm: (command) =>
+        [
+          command.name(),
+          ...(command.parent?.parent ? command.registeredArguments.map(argumentTerm) : []),
+        ].join(' '),
+    })
     .addHelpText(
       'after',
-      '\nCommands are handed to the platform that runs on FLOTILLA_HOME; where none runs, they open its engines themselves.' +
+      '\nCommands are handed to the platform that runs on FLOTILLA_HOME; where none runs,' +
+        '\nthey open its engines themselves. COMMAND --help shows its verbs and options.' +
         '\nExit codes: 0 done, 1 refused or not found, 2 wrong use.' +
         '\n\nExample:\n  $ flotilla start\n  $ flotilla agents provision --agent-id scout',
     )
-  const named = nouns[args[0] ?? '']
-  for (const load of named ? [named] : Object.values(nouns)) (await load())(program, cli)
+  const first = args[0] ?? ''
+  for (const name of Object.hasOwn(nouns, first) ? [first] : Object.keys(nouns)) {
+    if (groups[name] !== undefined) program.commandsGroup(groups[name])
+    const register = await nouns[name]!()
+    register(program, cli)
+  }
+  // In the group of the last.
+  program.helpCommand(true)
   throwInsteadOfExit(program, args.includes('--json'))
   return program
+}
+
+function argumentTerm(argument: Argument): string {
+  const name = `${argument.name()}${argument.variadic ? '...' : ''}`
+  return argument.required ? `<${name}>` : `[${name}]`
 }
 
 /** So that main chooses the exit code; a noun without a verb shows its help and counts as wrong use. With --json the document says it. */

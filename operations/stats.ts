@@ -46,7 +46,7 @@ export const statsAction = defineAction({
   },
   cli: [
     {
-      summary: 'What the collections hold and how long searches take; with a FILE, what a local index holds',
+      summary: 'What the collections hold; with a FILE, what a local index holds',
       example: 'flotilla stats\nflotilla stats index.stidx',
       render: ({ collections, search }) => {
         const p95 = search?.p95_ms == null ? '-' : `${search.p95_ms} ms of ${search.requests} searches`

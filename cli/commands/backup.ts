@@ -21,6 +21,7 @@ export function registerBackup(program: Program, cli: Cli): void {
   const command = program
     .command('backup')
     .argument('<file|dir>', 'a file that does not exist, or a folder that gets one named by the time')
+    .summary('all that cannot be made again, in one file')
     .description(
       'all that cannot be made again (log, database, keys, files) in one file, mode 0600, while the platform runs or not',
     )

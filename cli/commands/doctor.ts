@@ -18,7 +18,7 @@ const openTimeoutMs = 15_000
 export function registerDoctor(program: Program, cli: Cli): void {
   const doctor = program
     .command('doctor')
-    .description('what is configured, reachable and wrong, and what to do')
+    .description('check settings, engines and files: what is wrong, what to do')
   doctor.option('--all', 'show the checks that are well, too')
   describe(withWide(doctor), 'flotilla doctor').action(async ({ json, all, wide }: DoctorOptions) => {
     const { checks, openable } = await checkEnvironment(cli.env, { services, migrations: migrationFolders })

@@ -13,6 +13,7 @@ export function registerEmbed(program: Program, cli: Cli): void {
   const embed = program
     .command('embed')
     .argument('<text>', 'the text')
+    .summary("a text's vector, by the platform's embedder")
     .description(
       "a vector of 1536 numbers for a text, by the platform's embedder (the built-in one is lexical: it knows words, not their meaning)",
     )

@@ -111,6 +111,7 @@ export function registerExport(program: Program, cli: Cli): void {
   const command = program
     .command('export')
     .argument('<collection>', `of: ${collections.join(', ')}`)
+    .summary('the points of a collection as JSON lines, for index-jsonl')
     .description('the points of a collection as JSON lines, one record a line, for flotilla index-jsonl')
     .option('--output <file>', 'where to write them; default: standard output')
     .option('--force', 'replace an output that is a file, but no export')

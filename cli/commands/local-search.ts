@@ -5,8 +5,8 @@ import type { Environment } from '#lib/config.ts'
 
 const summaries: Readonly<Record<string, string>> = {
   'index-jsonl': 'build a local index from JSON lines',
-  search: 'search a local index',
-  get: 'print one record of a local index',
+  search: 'find records in a local index by words',
+  get: 'print one record of a local index by its id',
 }
 
 /** True for the words of local search; `stats` is one of them with a file, and without one asks the platform. */

@@ -35,6 +35,7 @@ const portOf = numberReader('It must be a port.', 0, 65_535)
 export function registerNode(program: Program, cli: Cli): void {
   program
     .command('node')
+    .summary('run a reference node, which answers for one agent')
     .description('run a reference node: an agent that answers from what the fleet knows')
     .requiredOption('--agent <codename>', 'whom it answers for')
     .option('--agent-id <id>', 'the agent that it is at the platform (default: the codename in lower case)')
@@ -49,8 +50,8 @@ export function registerNode(program: Program, cli: Cli): void {
     )
     .addHelpText(
       'after',
-      `\nCallers must show the token of the agent's entry in the nodes file, or ${tokenVariable}. With OPENAI_BASE_URL,` +
-        '\nOPENAI_API_KEY and OPENAI_MODEL a model composes the answers. It runs until SIGTERM or Ctrl-C.' +
+      `\nCallers must show the token of the agent's entry in the nodes file, or\n${tokenVariable}. With OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL` +
+        '\na model composes the answers. It runs until SIGTERM or Ctrl-C.' +
         '\n\nExample:\n  $ flotilla node --agent ATLAS --port 8801',
     )
     .action((options: NodeOptions) => serve(options, cli))

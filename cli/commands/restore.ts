@@ -22,6 +22,7 @@ export function registerRestore(program: Program, cli: Cli): void {
   const command = program
     .command('restore')
     .argument('[file]', 'what flotilla backup wrote')
+    .summary('put a backup into an empty FLOTILLA_HOME')
     .description(
       'put a backup into FLOTILLA_HOME, which must be empty, and fill the vector index from its log',
     )

@@ -17,7 +17,7 @@ interface MessageOptions {
 export function registerRun(program: Program, cli: Cli): void {
   const command = messageOptions(
     program.command('run').argument('<agent>', 'its codename').argument('<text>', 'the message'),
-  ).description('send a message to an agent and show what it says')
+  ).description('send a message to one agent and show what it says')
   describe(command, "flotilla run ATLAS 'Where is the courier described?'").action(
     async (agent: string, text: string, options: MessageOptions) => {
       const args = { agent, ...messageArgs(text, options), streaming: !options.json }
@@ -30,9 +30,9 @@ export function registerRun(program: Program, cli: Cli): void {
 }
 
 export function registerDispatch(program: Program, cli: Cli): void {
-  const command = messageOptions(program.command('dispatch').argument('<text>', 'the message')).description(
-    'send a message to all agents and show what they say, and what the orchestrator concludes',
-  )
+  const command = messageOptions(program.command('dispatch').argument('<text>', 'the message'))
+    .summary('send a message to all agents and show what they say')
+    .description('send a message to all agents and show what they say, and what the orchestrator concludes')
   describe(command, "flotilla dispatch 'What is known about the courier?'").action(
     async (text: string, options: MessageOptions) => {
       const dispatch = await cli.execute(startDispatchOperation, messageArgs(text, options))

@@ -29,7 +29,9 @@ const anId = 'of a run, or the number of a dispatch'
 const numberOf = numberReader('It must be a whole number above 0.', 1, 999_999_999)
 
 export function registerRuns(program: Program, cli: Cli): void {
-  const runs = program.command('runs').description('runs of agents, and dispatches to all of them')
+  const runs = program
+    .command('runs')
+    .description('list, show and cancel runs and dispatches that were started')
   const list = runs
     .command('list')
     .option('--agent <codename>', 'only runs of this agent')
@@ -39,7 +41,7 @@ export function registerRuns(program: Program, cli: Cli): void {
     .option('--dispatch <number>', 'only runs of this dispatch', numberOf)
     .option('--all', 'reports to the orchestrator, too')
     .option('--limit <count>', 'how many', numberOf, 20)
-    .description('the newest first')
+    .description('runs, the newest first')
   describe(withWide(list), 'flotilla runs list --agent ATLAS').action(
     async ({ json, wide, user, session, dispatch, ...filters }: ListOptions) => {
       const args = {

@@ -13,7 +13,7 @@ import { firstAdminEmail, passwordFile } from '#services/access/people/first-adm
 import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { type Cli, exitDone } from '../cli.ts'
-import { line, print } from '../output.ts'
+import { helpWidth, line, print } from '../output.ts'
 
 /** A stop that takes longer than this is cut off; the drain of a worker that has one comes on top. */
 const stopMsMax = 10_000
@@ -25,10 +25,18 @@ export function registerStart(program: Program, cli: Cli): void {
     .description('run the platform in this process until SIGTERM or Ctrl-C')
     .addHelpText(
       'after',
-      `\nServices:\n${services.map((service) => `  ${service.name.padEnd(18)} ${service.purpose}`).join('\n')}` +
+      ({ command }) =>
+        `\nServices:\n${servicesList(command)}` +
         '\n\nExample:\n  $ flotilla start\n  $ flotilla start vector-writer audit-writer',
     )
     .action((names: string[]) => start(names, cli))
+}
+
+function servicesList(command: Program): string {
+  const help = command.createHelp()
+  help.prepareContext({ helpWidth: helpWidth(process.stdout) })
+  const longest = Math.max(...services.map(({ name }) => name.length))
+  return services.map(({ name, purpose }) => help.formatItem(name, longest, purpose, help)).join('\n')
 }
 
 /** Runs until the signal aborts; then drains, usually ten seconds at most, and ends the process with code 0. */

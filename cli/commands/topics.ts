@@ -21,7 +21,9 @@ interface TailOptions {
 const count = numberReader(`It must be a whole number, at most ${lastMax}.`, 0, lastMax)
 
 export function registerTopics(program: Program, cli: Cli): void {
-  const topics = program.command('topics').description('the topics of the log')
+  const topics = program
+    .command('topics')
+    .description('list topics, show their records as they come, add partitions')
   const tail = topics
     .command('tail')
     .argument('<topic>', `of: ${catalog.map((topic) => topic.name).join(', ')}`)

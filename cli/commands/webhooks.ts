@@ -15,7 +15,7 @@ import { registerWebhooksFire } from './webhooks-fire.ts'
 export function registerWebhooks(program: Program, cli: Cli): void {
   const webhooks = program
     .command('webhooks')
-    .description('events for receivers elsewhere: targets, fire, dead letters')
+    .description('events for receivers elsewhere, and deliveries given up')
   registerWebhooksCheck(webhooks, cli)
   registerWebhooksFire(webhooks, cli)
   mountActions(webhooks, cli, webhookActions, { 'dead-letters': 'deliveries that were given up, and why' })

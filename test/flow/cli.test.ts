@@ -1,18 +1,37 @@
 /** The `flotilla` command, as operators and their scripts use it. */
 
+import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify, stripVTControlCharacters } from 'node:util'
+import stringWidth from 'string-width'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createClient } from '#client/client.ts'
 import { runCommand, runJson } from '../support/command-line.ts'
 import { eventually } from '../support/eventually.ts'
 import { spawnFlotilla, startFlotilla } from '../support/flotilla-process.ts'
+import { projectFolder } from '../support/pages.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 import { openWebhookSink } from '../support/webhook-sink.ts'
 
 const json = <T>(args: string[], home: string, code = 0, signal?: AbortSignal) =>
   runJson<T>(args, { FLOTILLA_HOME: home }, code, signal)
+
+/** What it shows in a pseudo-terminal of 80 columns. */
+async function shownAtTerminal(words: string, home: string): Promise<string> {
+  const command = `stty cols 80; ${process.execPath} bin/flotilla.js ${words}`
+  const env = {
+    ...process.env,
+    FLOTILLA_HOME: home,
+    TERM: 'xterm',
+    NO_COLOR: undefined,
+    FORCE_COLOR: undefined,
+  }
+  const options = { cwd: projectFolder, env, timeout: 60_000 }
+  const { stdout } = await promisify(execFile)('script', ['-qec', command, '/dev/null'], options)
+  return stdout.replaceAll('\r', '')
+}
 
 interface AgentDocument {
   agent_id: string
@@ -193,6 +212,25 @@ describe('flotilla with a running platform', () => {
     watching.child.kill('SIGINT')
     expect((await watching.finished).code).toBe(0)
   }, 300_000)
+
+  it('fits into a terminal, and says there what it cut', async () => {
+    const commands = ['doctor --all', 'agents list', 'topics list', 'lag', '--help', 'webhooks --help']
+    for (const words of [...commands, 'topics tail agents.changes --no-follow --last 3']) {
+      const lines = stripVTControlCharacters(await shownAtTerminal(words, home)).split('\n')
+      const tooLong = lines.filter((line) => stringWidth(line) > 80)
+      expect([words, lines.length > 3, tooLong]).toEqual([words, true, []])
+    }
+    const narrow = await shownAtTerminal('agents list', home)
+    const wide = await shownAtTerminal('agents list --wide', home)
+    expect([narrow, wide].map((text) => text.includes('--wide shows all'))).toEqual([true, false])
+    expect(wide).toMatch(/SHA256:[A-Za-z0-9+/]{43}/)
+    expect(wide).toContain('\x1b[1magent\x1b[22m')
+    const record = await shownAtTerminal('topics tail agents.changes --no-follow --last 1', home)
+    expect(record).toMatch(/^\d\d:\d\d:\d\d {2}\d+\/\d+ {2}\S+ {2}\w+=.*…\n/)
+    expect(await shownAtTerminal('agents show atlas', home)).toMatch(/created_at\S* +\d+ \w+ ago\n/)
+    const { stdout } = await runCommand(['agents', 'show', 'atlas'], { FLOTILLA_HOME: home })
+    expect(stdout).toMatch(/created_at +\d{4}-\d\d-\d\dT/)
+  })
 
   it('fires webhooks, shows the status of their targets, and replays dead letters', async () => {
     let well = false

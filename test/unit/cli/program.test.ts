@@ -79,6 +79,20 @@ describe('the command line', () => {
     }
   })
 
+  it('has every command in a group of the help, in lines that fit', async () => {
+    const { code, printed } = await run(['--help'], {})
+    expect([code, printed]).toEqual([0, expect.not.stringContaining('\nCommands:')])
+    expect(printed).toMatch(/\nFleet:\n(?: .*\n)* {2}runs /)
+    expect(printed.split('\n').filter((line) => line.length > 80)).toEqual([])
+    const program = await buildProgram(createCli({}, signal), [])
+    for (const command of program.commands) expect([command.name(), command.helpGroup()]).not.toContain('')
+  })
+
+  it('names the command that may be meant', async () => {
+    expect((await run(['agens', 'list'], {})).stderr).toContain('Did you mean agents?')
+    expect((await run(['topics', 'lst'], {})).stderr).toContain('Did you mean list?')
+  })
+
   it('reports a refusal in JSON under --json', async () => {
     const { code, printed } = await run(['tour', '--json'], { FLOTILLA_HOME: temporaryFolder() })
     expect(code).toBe(1)
