@@ -4,6 +4,7 @@ import { InvalidArgumentError, type Command as Program } from 'commander'
 import type { Static, TObject } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { AppError, describeError } from '#lib/errors.ts'
+import { phraseOf } from '#lib/schema-faults.ts'
 import { systemFault } from '#lib/system-faults.ts'
 import type { Shown } from '#operations/action.ts'
 import type { Operation } from '#operations/operation.ts'
@@ -96,12 +97,16 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
   return cli
 }
 
-/** Reads a whole number at the command line; `rule` is what others are refused with. */
-export function numberReader(rule: string, min: number, max: number): (text: string) => number {
+/** Reads a whole number at the command line; others are refused with the rule, which follows from the range. */
+export function numberReader(
+  minimum: number,
+  maximum: number,
+  rule = phraseOf({ type: 'integer', minimum, maximum }),
+): (text: string) => number {
   return (text) => {
     const number = Number(text)
-    if (/^\d{1,16}$/.test(text) && number >= min && number <= max) return number
-    throw new InvalidArgumentError(rule)
+    if (/^\d{1,16}$/.test(text) && number >= minimum && number <= maximum) return number
+    throw new InvalidArgumentError(`It must be ${rule}.`)
   }
 }
 
@@ -116,7 +121,8 @@ export function reportError(error: unknown, json: boolean): number {
   const code = known?.code ?? 'internal_error'
   const message = known?.message ?? describeError(error)
   // The client puts its code before its message.
-  const report = { code, message: message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message }
+  const said = message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message
+  const report = { code, message: `${said}${fieldLines(known, said)}` }
   if (json) printJson({ error: report })
   // Some messages have lines that are indented already.
   else printFault(indented(`${report.code}: ${report.message.replaceAll('\n  ', '\n')}`))
@@ -126,6 +132,13 @@ export function reportError(error: unknown, json: boolean): number {
 /** For commands whose result has tables or times. */
 export function withWide(program: Program): Program {
   return program.option('--wide', 'cut nothing to the width of the terminal, show times in full')
+}
+
+/** The faulty fields, a line each, unless the message names them already. */
+function fieldLines(known: AppError | null, said: string): string {
+  if (known?.code !== 'validation_failed') return ''
+  const missing = (known.errors ?? []).filter(({ message }) => !said.includes(message))
+  return missing.map(({ path, message }) => `\n  ${path || 'body'}: ${message}`).join('')
 }
 
 /** Adds --json and an example to a command's help. */

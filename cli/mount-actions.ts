@@ -3,6 +3,7 @@
 import { resolve } from 'node:path'
 import { Argument, Option, type Command as Program } from 'commander'
 import type { TObject, TSchema } from 'typebox'
+import { type AnySchema, phraseOf } from '#lib/schema-faults.ts'
 import type { Action, CommandLine } from '#operations/action.ts'
 import { type Cli, describe, numberReader, withWide } from './cli.ts'
 import { oneLine } from './output.ts'
@@ -97,24 +98,11 @@ function optionOf(
   return choices ? option.choices(choices) : option.argParser(readerOf(schema))
 }
 
-interface AnySchema {
-  type?: string
-  enum?: string[]
-  const?: string
-  anyOf?: AnySchema[]
-  properties?: Record<string, AnySchema>
-  description?: string
-  minimum?: number
-  maximum?: number
-  /** What a number that is none, or out of its range, is refused with. */
-  rule?: string
-}
-
 function schemaAt(args: TObject, places: readonly string[]): AnySchema {
   return places.reduce<AnySchema>((schema, place) => schema.properties![place]!, args as TSchema as AnySchema)
 }
 
-const choicesOf = (schema: AnySchema) => schema.enum
+const choicesOf = (schema: AnySchema) => schema.enum as string[] | undefined
 
 const typesOf = ({ type, anyOf = [] }: AnySchema) => [type, ...anyOf.map((one) => one.type)]
 
@@ -124,13 +112,15 @@ function noneOf(schema: AnySchema): string | symbol {
 }
 
 function readerOf(schema: AnySchema): (text: string) => string | number {
-  if (!typesOf(schema).includes('integer')) return (text) => text
-  const words: unknown[] = [noneOf(schema), ...(schema.anyOf ?? []).map((one) => one.const)]
-  const { rule, minimum = 0, maximum = Number.MAX_SAFE_INTEGER } = schema
-  const read =
-    rule === undefined
-      ? numberReader('It must be a whole number, 0 or more.', 0, Number.MAX_SAFE_INTEGER)
-      : numberReader(rule, minimum, maximum)
+  const choices = [schema, ...(schema.anyOf ?? [])]
+  const whole = choices.find(({ type }) => type === 'integer')
+  if (!whole) return (text) => text
+  const none = noneOf(schema)
+  const words: unknown[] = [none, ...choices.map((one) => one.const)]
+  const { minimum = 0, maximum = Number.MAX_SAFE_INTEGER } = whole
+  const rule =
+    schema.rule ?? `${phraseOf({ ...whole, minimum })}${typeof none === 'string' ? `, or ${none}` : ''}`
+  const read = numberReader(minimum, maximum, rule)
   return (text) => (words.includes(text) ? text : read(text))
 }
 

@@ -7,6 +7,7 @@ import { styleText } from 'node:util'
 import { type Argument, CommanderError, Command as Program } from 'commander'
 import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
+import { visible } from '#lib/schema-faults.ts'
 import type { Action } from '#operations/action.ts'
 import { type Cli, createCli, describe, exitDone, exitWrongUse, reportError } from './cli.ts'
 import { isLocalSearch, registerLocalSearch, runLocalSearch } from './commands/local-search.ts'
@@ -148,7 +149,7 @@ export async function buildProgram(cli: Cli, args: readonly string[]): Promise<P
     .version(platformVersion(), '--version')
     // They quote what was typed, which may be an id of somebody else. Commands that are added take it over.
     .configureOutput({
-      outputError: (text, write) => write(`${faultText(indented(text.trimEnd()))}\n`),
+      outputError: (text, write) => write(`${faultText(indented(plainUse(text.trimEnd())))}\n`),
       getOutHelpWidth: () => helpWidth(process.stdout),
       getErrHelpWidth: () => helpWidth(process.stderr),
     })
@@ -195,7 +196,20 @@ function throwInsteadOfExit(program: Program, json: boolean): void {
 /** Commander has written its message to standard error already. */
 function wrongUseOf({ code, message }: CommanderError): string {
   if (code === 'commander.help') return 'Say which command is meant: --help lists them.'
-  return message.replace(/^error: /, '')
+  return plainUse(message).replace(/^error: /, '')
+}
+
+const faultyOption = /^error: option '(?:-\w, )?(--[\w-]+)[^']*' argument '(.*)' is invalid\. (.*?)\.?$/s
+const faultyArgument = /^error: command-argument value '(.*)' is invalid for argument '(.*?)'\. (.*?)\.?$/s
+
+/** Commander's words for a faulty value in ours: `--limit is "0": a whole number from 1 to 100`. */
+function plainUse(text: string): string {
+  const option = faultyOption.exec(text)
+  const [, value, argument, said] = faultyArgument.exec(text) ?? []
+  const [name, given, rule] = option ? option.slice(1) : [argument, value, said]
+  if (name === undefined || rule === undefined) return text
+  const phrase = rule.replace(/^It must be /, '').replace(/^Allowed choices are /, 'one of ')
+  return `error: ${name} is ${visible(given)}: ${phrase}`
 }
 
 /** `flotilla agent list` means `flotilla agents list`. */

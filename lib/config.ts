@@ -5,7 +5,8 @@
 
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { AppError } from './errors.ts'
+import { AppError, type FieldError } from './errors.ts'
+import { settingSentence, visible, wordedFaults } from './schema-faults.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -21,30 +22,23 @@ export function loadConfig<S extends TObject>(schema: S, env: Environment): Stat
   }
   const value = Value.Convert(schema as TSchema, Value.Default(schema as TSchema, raw))
   if (!Value.Check(schema as TSchema, value)) {
-    const faults = new Map([...Value.Errors(schema as TSchema, value)].flatMap(faultOf))
-    const errors = [...faults].map(([path, message]) => ({ path, message }))
+    const errors = faultsOf(schema as TSchema, value, raw)
     const lines = errors.map(({ path, message }) => `${path} ${message}`).join('; ')
     throw new AppError('invalid_configuration', `Correct these environment variables: ${lines}.`, { errors })
   }
   return value as Static<S>
 }
 
-/** Name and fault; no value, because it may be a secret. */
-function faultOf({
-  instancePath,
-  message,
-  params,
-}: {
-  instancePath: string
-  message: string
-  params: object
-}): [name: string, message: string][] {
-  const { requiredProperties, allowedValues } = params as {
-    requiredProperties?: string[]
-    allowedValues?: unknown[]
-  }
-  if (requiredProperties) return requiredProperties.map((name) => [name, 'must be set'])
-  return [[instancePath.slice(1), allowedValues ? `must be one of ${allowedValues.join(', ')}` : message]]
+/** Name and fault of each faulty variable. What refuses a URL does not show it: it may hold a password. */
+function faultsOf(schema: TSchema, value: unknown, raw: Readonly<Record<string, unknown>>): FieldError[] {
+  const faults = wordedFaults(Value.Errors(schema, value), schema, value).map((found) => {
+    const name = found.path.slice(1)
+    if (found.fault === 'is required') return [name, 'must be set'] as const
+    // As it was written: 08080 and not 8,080.
+    const shown = found.value === undefined ? found : { ...found, value: visible(raw[name]) }
+    return [name, settingSentence(shown)] as const
+  })
+  return [...new Map(faults)].map(([path, message]) => ({ path, message }))
 }
 
 /**

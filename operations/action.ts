@@ -55,7 +55,7 @@ export interface CommandLine<S extends TObject, R, I = unknown> {
   positional?: readonly Argument<S>[]
   /**
    * Argument → its help, with what its value is called before it. `filter.topic` is a member of an argument; the flag is its
-   * last word. How it is read follows from its schema, whose `rule` is what a number is refused with.
+   * last word. How it is read, and what a number is refused with, follows from its schema.
    */
   options?: Readonly<Record<string, string | readonly [value: string, text: string]>>
   /** Arguments that have another word here. */

@@ -34,7 +34,7 @@ export const searchCollectionAction = defineAction({
   }),
   async run({ platform }, { text, like, limit = 10, score_threshold: scoreThreshold, filter, ...args }) {
     if ((text === undefined) === (like === undefined)) {
-      throw validationFailed([{ path: '', message: 'must have either text or like' }])
+      throw validationFailed([{ path: '', message: 'either text or like' }])
     }
     const begun = performance.now()
     const collection = requireCollection(args.collection)

@@ -2,6 +2,7 @@
 
 import { Value } from 'typebox/value'
 import { AppError } from '#lib/errors.ts'
+import { requestSentence, wordedFaults } from '#lib/schema-faults.ts'
 import type { ControlHandler } from '#runtime/start/control.ts'
 import type { Platform } from '#runtime/start/platform.ts'
 import type { Operation } from './operation.ts'
@@ -23,9 +24,11 @@ export function createControlHandler(
     }
     const { args } = request
     if (!Value.Check(operation.args, args)) {
-      const [fault] = Value.Errors(operation.args, args)
-      const where = fault?.instancePath || 'its arguments'
-      throw new AppError('bad_request', `${operation.name}: ${where} ${fault?.message ?? 'are not valid'}.`)
+      const [fault] = wordedFaults(Value.Errors(operation.args, args), operation.args, args)
+      const said = fault
+        ? `${fault.path || 'arguments'}: ${requestSentence(fault)}`
+        : 'its arguments are not valid'
+      throw new AppError('bad_request', `${operation.name}: ${said}.`)
     }
     const missing = (operation.needs ?? []).filter((engine) => platform.engines[engine] === undefined)
     if (missing.length > 0) {

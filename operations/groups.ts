@@ -20,11 +20,7 @@ import { groupsOf, type ReaderGroup, readLag } from './lag.ts'
 import type { OperatedPlatform } from './operation.ts'
 
 /** The number of a partition. */
-const partitionNumber = Type.Integer({
-  minimum: 0,
-  maximum: 999_999,
-  rule: 'It must be a whole number.',
-})
+const partitionNumber = Type.Integer({ minimum: 0, maximum: 999_999 })
 
 const listGroupsAction = defineAction({
   name: 'groups list',
@@ -52,7 +48,7 @@ export const resetGroupAction = defineAction({
   args: Type.Object({
     group: Type.String(),
     to: Type.Union([Type.Literal('beginning'), Type.Literal('end'), Type.Integer({ minimum: 0 })], {
-      rule: 'It must be beginning, end, or an offset.',
+      rule: 'beginning, end, or an offset',
     }),
     partition: Type.Optional(partitionNumber),
   }),
@@ -154,7 +150,7 @@ export const skipRecordAction = defineAction({
   args: Type.Object({
     group: Type.String({ description: 'of the writer of an index' }),
     partition: partitionNumber,
-    offset: Type.Integer({ minimum: 0, maximum: 1e15 - 1, rule: 'It must be an offset.' }),
+    offset: Type.Integer({ minimum: 0, maximum: 1e15 - 1, rule: 'an offset' }),
   }),
   async run({ platform, signal, describe }, { group, partition, offset }): Promise<SkipRecordResult> {
     const { group: shown, groupId, topic: name, generation } = await findGroup(platform, group)

@@ -245,7 +245,7 @@ export const growTopicAction = defineAction({
   change: { action: 'topic.grow', target: ({ topic }) => topic },
   args: Type.Object({
     topic: Type.String({ description: `of: ${catalog.map(({ name }) => name).join(', ')}` }),
-    partitions: Type.Integer({ minimum: 1, maximum: 99_999, rule: 'It must be a whole number from 1.' }),
+    partitions: Type.Integer({ minimum: 1, maximum: 99_999 }),
   }),
   async run({ platform, output, signal, describe }, { topic, partitions }) {
     const before = platform.locations.get(topic)

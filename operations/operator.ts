@@ -30,17 +30,14 @@ export function checkedBy<S extends TObject>(schema: S): (value: object) => Stat
 const limitMax = 1_000
 export const text = Type.Optional(Type.String())
 export const priority = Type.Optional(Type.Enum([...priorities]))
-export const numberOf = (description: string) =>
-  Type.Integer({ minimum: 1, maximum: 1e15 - 1, description, rule: 'It must be a whole number from 1.' })
+export const numberOf = (description: string) => Type.Integer({ minimum: 1, maximum: 1e15 - 1, description })
 
 /** Which notes or goals a list has. */
 export const listArgs = <S extends string>(statuses: readonly S[]) => ({
   status: Type.Optional(Type.Enum([...statuses])),
   priority,
   author: text,
-  limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: limitMax, rule: `It must be a whole number from 1 to ${limitMax}.` }),
-  ),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: limitMax })),
 })
 export const listOptions = {
   status: ['status', 'only these'],

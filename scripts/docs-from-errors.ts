@@ -25,7 +25,7 @@ function errorsPage(codes: Readonly<Record<string, ErrorEntry>>): string {
         detail: 'Correct the fields that are named in errors.',
         code: 'validation_failed',
         request_id: '0190b8a2-7f6e-7c3a-9d51-0f2f6f0f9a11',
-        errors: [{ path: '/points/3/vector', message: 'must have 1536 numbers' }],
+        errors: [{ path: '/points/3/vector', message: '1,536 numbers (3 were sent)' }],
       },
       null,
       2,

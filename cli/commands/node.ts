@@ -30,7 +30,7 @@ interface NodeOptions {
 
 const tokenVariable = 'FLOTILLA_NODE_TOKEN'
 
-const portOf = numberReader('It must be a port.', 0, 65_535)
+const portOf = numberReader(0, 65_535)
 
 export function registerNode(program: Program, cli: Cli): void {
   program

@@ -26,7 +26,7 @@ interface ListOptions extends ShowOptions {
 
 const anId = 'of a run, or the number of a dispatch'
 
-const numberOf = numberReader('It must be a whole number above 0.', 1, 999_999_999)
+const numberOf = numberReader(1, 999_999_999)
 
 export function registerRuns(program: Program, cli: Cli): void {
   const runs = program

@@ -18,7 +18,7 @@ interface SinkOptions {
 
 const mebibyte = 1024 * 1024
 
-const megabytes = numberReader('It must be a whole number above 0.', 1, 999_999)
+const megabytes = numberReader(1, 999_999)
 
 export function registerSink(program: Program, cli: Cli): void {
   const sink = program

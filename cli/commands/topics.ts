@@ -18,7 +18,7 @@ interface TailOptions {
   wide?: boolean
 }
 
-const count = numberReader(`It must be a whole number, at most ${lastMax}.`, 0, lastMax)
+const count = numberReader(0, lastMax)
 
 export function registerTopics(program: Program, cli: Cli): void {
   const topics = program

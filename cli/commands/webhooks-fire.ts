@@ -5,7 +5,7 @@ import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command as Program } from 'commander'
 import type { ProblemError } from '#client/problem-error.ts'
 import type { FireAnswer, FiredEvent } from '#client/types.ts'
-import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
+import { AppError } from '#lib/errors.ts'
 import { type Shown, tableOf } from '#operations/action.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
@@ -27,7 +27,7 @@ interface FireOptions {
   wide?: boolean
 }
 
-const seconds = numberReader('It must be a whole number of seconds.', 0, 999_999_999_999)
+const seconds = numberReader(0, 999_999_999_999, 'a whole number of seconds')
 
 export function registerWebhooksFire(webhooks: Program, cli: Cli): void {
   const fire = webhooks
@@ -120,19 +120,17 @@ async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOp
   }
 }
 
-/** The relay's refusal as an error for a terminal, with the fields that it names. */
+/** Names the relay that gave no answer. */
 function explained(error: unknown, url: string): unknown {
   if (!(error instanceof Error) || error.name !== 'ProblemError') return error
-  const { code, errors, message } = error as ProblemError
+  const { code } = error as ProblemError
   if (code === 'no_answer') {
     return new AppError(
       'not_found',
       `No relay answers at ${url}. Start the platform with \`npm start\`, or name the relay with WEBHOOK_GATEWAY.`,
     )
   }
-  if (!(code in errorCodes)) return error
-  const fields = errors.map((field) => `\n  ${field.path} ${field.message}`).join('')
-  return new AppError(code as ErrorCode, `${message.replace(`${code}: `, '')}${fields}`)
+  return error
 }
 
 function render({ idempotency_key, deliveries }: FireAnswer): Shown {

@@ -10,6 +10,7 @@ import {
   type AgentChanged,
   type AgentKey,
   agentIdPattern,
+  agentIdRule,
   checkAgentId,
   defaultKeyFile,
   placePrivateKey,
@@ -143,7 +144,7 @@ export const provisionRemoteAction = defineAction({
   ...provision,
   name: 'agents provision remote',
   args: Type.Object({
-    agent_id: Type.String({ pattern: agentIdPattern.source, examples: ['scout'] }),
+    agent_id: Type.String({ pattern: agentIdPattern.source, rule: agentIdRule, examples: ['scout'] }),
     name: nameOfAgent,
     ...agentSettings,
     ...volume,

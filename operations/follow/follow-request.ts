@@ -115,6 +115,7 @@ export const followRequestAction = defineAction({
   args: Type.Object({
     id: Type.String({
       pattern: '^[\\x21-\\x7e]{1,16000}$',
+      rule: '1 to 16,000 visible ASCII characters',
       description:
         'X-Request-Id of an answer, an operation_id, a run id, the number of a dispatch (its goal), `<target>/<X-Sequence>`, webhook-id or X-Idempotency-Key of a delivery, or the event id of a record.',
       examples: ['01932b3f-7b1c-7c3a-9d51-0f2f6f0f9a11'],

@@ -67,7 +67,7 @@ export const sinkPostgresOperation = defineOperation({
     /** May hold a password. */
     url: Type.String(),
     name: Type.String({ minLength: 1, maxLength: 128 }),
-    table: Type.String({ pattern: tableForm }),
+    table: Type.String({ pattern: tableForm, rule: 'the name of a table, or schema.table' }),
     mode: Type.Enum(['append', 'state']),
   }),
   async run(context, { url, name, table, mode, ...args }): Promise<SinkResult> {

@@ -9,6 +9,7 @@ import { validationFailed } from './validation.ts'
 
 const limitMax = 1_000
 const limitDefault = 100
+const cursorRule = 'the cursor of a page, from the `Link` of the page before'
 
 /** Query parameters of lists; numbers are texts there. */
 export const page = {
@@ -16,12 +17,14 @@ export const page = {
     Type.Unsafe<string>({
       type: 'string',
       pattern: '^([1-9]\\d{0,2}|1000)$',
+      rule: 'a whole number from 1 to 1,000',
       ...shownAs(Type.Integer({ minimum: 1, maximum: limitMax, default: limitDefault })),
     }),
   ),
   cursor: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_-]{1,64}$',
+      rule: cursorRule,
       description:
         'From the `Link` of the page before; opaque. A page ends at `limit` rows or at 4 MiB: where it has a `Link`, there are more.',
     }),
@@ -40,7 +43,7 @@ function readCursor(cursor: string): number {
   const text = Buffer.from(cursor, 'base64url').toString('latin1')
   const id = text.startsWith(mark) ? Number(text.slice(mark.length)) : Number.NaN
   if (Number.isSafeInteger(id) && cursorOf(id) === cursor) return id
-  throw validationFailed([{ path: '/cursor', message: 'must be the cursor of a page' }])
+  throw validationFailed([{ path: '/cursor', message: cursorRule }])
 }
 
 export interface PageParameters {

@@ -4,10 +4,11 @@
  */
 
 import { isAscii, isUtf8 } from 'node:buffer'
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import { Ajv, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler } from 'fastify'
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
+import { requestSentence, type WordedFault, wordedFaults } from '#lib/schema-faults.ts'
 
 /** Faults that one answer lists. */
 export const fieldErrorsMax = 20
@@ -35,17 +36,24 @@ export const createValidator: FastifySchemaCompiler<unknown> = ({ schema }) => {
   }
 }
 
-/** The faults of a value, or undefined when it fits. Compiled at the first value: a start does not wait for every route. */
-export function compileCheck(schema: unknown): (value: unknown) => FieldError[] | undefined {
+/**
+ * The faults of a value, or undefined when it fits. Compiled at the first value: a start does not wait for every route.
+ * `showsValues`: false where faults go to others than the sender, who may have sent a secret.
+ */
+export function compileCheck(
+  schema: unknown,
+  { showsValues = true } = {},
+): (value: unknown) => FieldError[] | undefined {
+  const wordsOf = ({ errors }: ValidateFunction, value: unknown) =>
+    fieldErrors(wordedFaults(errors ?? [], schema, value), showsValues)
   let quick: ValidateFunction | undefined
   let full: ValidateFunction | undefined
   return (value) => {
     quick ??= first.compile(schema as object)
     if (quick(value)) return undefined
-    if (!isSmall(value)) return fieldErrors(quick.errors)
+    if (!isSmall(value)) return wordsOf(quick, value)
     full ??= all.compile(schema as object)
-    full(value)
-    return fieldErrors(full.errors ?? quick.errors)
+    return wordsOf(full(value) ? quick : full, value)
   }
 }
 
@@ -69,30 +77,11 @@ function isSmall(value: unknown): boolean {
   return true
 }
 
-function fieldErrors(errors: ErrorObject[] | null | undefined): FieldError[] {
-  return (errors ?? []).slice(0, fieldErrorsMax).map((error) => {
-    const { path, message } = describe(error)
-    return { path: path.slice(0, pathLengthMax).toWellFormed(), message }
-  })
-}
-
-function describe(error: ErrorObject): FieldError {
-  const { instancePath, keyword, params, message } = error
-  switch (keyword) {
-    case 'additionalProperties':
-      return {
-        path: instancePath + pointerPart(String(params.additionalProperty)),
-        message: 'is not a known field',
-      }
-    case 'required':
-      return { path: instancePath + pointerPart(String(params.missingProperty)), message: 'is required' }
-    case 'enum':
-      return { path: instancePath, message: `must be one of ${params.allowedValues.join(', ')}` }
-    case 'const':
-      return { path: instancePath, message: `must be ${JSON.stringify(params.allowedValue)}` }
-    default:
-      return { path: instancePath, message: message ?? 'is not valid' }
-  }
+function fieldErrors(faults: readonly WordedFault[], showsValues: boolean): FieldError[] {
+  return faults.slice(0, fieldErrorsMax).map(({ path, value, ...fault }) => ({
+    path: path.slice(0, pathLengthMax).toWellFormed(),
+    message: requestSentence(showsValues && value !== undefined ? { ...fault, value } : fault).toWellFormed(),
+  }))
 }
 
 /** Deeper values overflow the stack of later steps: a copy between threads, JSON.stringify. */
@@ -112,7 +101,7 @@ export function parseJson(body: Buffer, { shallow = true } = {}): unknown {
     throw new AppError('invalid_json', 'Send a body that is valid JSON.')
   }
   if (shallow && isTooDeep(text, value)) {
-    throw validationFailed([{ path: '', message: `must not be nested deeper than ${depthMax} levels` }])
+    throw validationFailed([{ path: '', message: `at most ${depthMax} levels of nesting` }])
   }
   if (mayHoldSurrogates(text)) refuseLoneSurrogates(value)
   return value

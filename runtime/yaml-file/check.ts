@@ -6,6 +6,8 @@ import type { TSchema } from 'typebox'
 import type { Environment } from '#lib/config.ts'
 import { nearestName } from '#lib/nearest-name.ts'
 import { pointerPart } from '#lib/path-part.ts'
+import { grouped } from '#lib/plural.ts'
+import { type AnySchema, phraseOf, visible } from '#lib/schema-faults.ts'
 import type { Parsed } from './parse-yaml.ts'
 
 /** Values shorter than this are no secrets: they would be found everywhere. */
@@ -114,15 +116,11 @@ function pointerOf({ instancePath, keyword, params, data }: ErrorObject): string
   return instancePath + pointerPart(Object.keys(data as object)[params.limit]!)
 }
 
-type FileSchema = FileSchemaOptions & {
-  type?: string | string[]
-  properties?: Record<string, FileSchemaOptions>
-  minimum?: number
-  maximum?: number
-}
+type FileSchema = FileSchemaOptions & AnySchema & { properties?: Record<string, FileSchemaOptions> }
 
 function sentenceOf({ keyword, params, parentSchema, data }: ErrorObject): string {
-  const { type, properties = {}, fault, minimum, maximum, tooMany } = parentSchema as FileSchema
+  const schema = parentSchema as FileSchema
+  const { type, properties = {}, fault, tooMany } = schema
   if (keyword === 'additionalProperties')
     return unknownKey(params.additionalProperty, Object.keys(properties))
   if (keyword === 'required') return properties[params.missingProperty]?.missing ?? 'is missing'
@@ -130,10 +128,10 @@ function sentenceOf({ keyword, params, parentSchema, data }: ErrorObject): strin
   const isText = [type].flat().includes('string')
   if (isText && typeof data === 'number') return 'must be a text: put it in quotes'
   if (fault) return fault
-  if (keyword === 'maxLength') return `must have at most ${params.limit} characters`
-  if (type === 'boolean') return 'must be true or false'
+  if (keyword === 'maxLength') return `must have at most ${grouped(params.limit)} characters`
   if (isText) return 'must be a text'
-  return `must be a ${type === 'integer' ? 'whole ' : ''}number from ${minimum} to ${maximum}`
+  const mayBeSecret = typeof data === 'string' && data.length >= secretLengthMin
+  return mayBeSecret ? `must be ${phraseOf(schema)}` : `is ${visible(data)}: ${phraseOf(schema)}`
 }
 
 function unknownKey(name: string, known: readonly string[]): string {

@@ -15,11 +15,7 @@ export function choice<T extends string>(
   choices: readonly T[],
   options: FileSchemaOptions & { default?: T } = {},
 ) {
-  return Type.Unsafe<T>({
-    enum: choices,
-    fault: `must be ${choices.join(' or ')}`,
-    ...options,
-  })
+  return Type.Unsafe<T>({ enum: choices, ...options })
 }
 
 interface EntriesAsked extends Pick<FileSchemaOptions, 'check'> {

@@ -1,6 +1,7 @@
 /** Shapes that several routes of the main API share, and the form of its answers. */
 
 import { type TSchema, Type } from 'typebox'
+import { phraseOf, ruleAndValue } from '#lib/schema-faults.ts'
 import type { AnswerForm } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 
@@ -8,13 +9,18 @@ export { orNull, role, textField as name, time } from '#operations/shapes.ts'
 
 /** Queries are text: a whole number from 0 on. */
 export const wholeNumber = (description: string, example: string) =>
-  Type.String({ pattern: '^\\d{1,15}$', description, examples: [example] })
+  Type.String({ pattern: '^\\d{1,15}$', rule: 'a whole number, 0 or more', description, examples: [example] })
 
 /** What `wholeNumber` took for a field. Throws AppError `validation_failed`. */
 export function numberBetween(min: number, max: number, field: string, text: string): number {
   const number = Number(text)
   if (number >= min && number <= max) return number
-  throw validationFailed([{ path: `/${field}`, message: `must be ${min} to ${max}` }])
+  throw validationFailed([
+    {
+      path: `/${field}`,
+      message: ruleAndValue(phraseOf({ type: 'integer', minimum: min, maximum: max }), number),
+    },
+  ])
 }
 
 /** The form of every successful answer of the main API: `{ok: true, data}`. */

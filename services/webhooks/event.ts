@@ -19,6 +19,7 @@ const secondsMax = 99_999_999_999
 const part = (description: string, examples: string[]) =>
   Type.String({
     pattern: eventPartPattern,
+    rule: '1 to 128 visible ASCII characters',
     description: `1 to 128 visible ASCII characters. ${description}`,
     examples,
   })

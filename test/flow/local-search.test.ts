@@ -156,7 +156,7 @@ describe('stidx', patient, () => {
       [
         ['search', 'a', '--limit', '0'],
         2,
-        { error: { code: 'wrong_use', message: '--limit must be a number from 1 to 10000' } },
+        { error: { code: 'wrong_use', message: '--limit is "0": a whole number from 1 to 10,000' } },
       ],
       [
         ['search', '-x'],

@@ -86,7 +86,9 @@ test('settings that can never fit stop the start and say why', patient, async ()
   expect(await refusal({ EMBEDDINGS_DIMENSIONS: '' })).toMatch(/3072 dimensions.*EMBEDDINGS_DIMENSIONS=1536/)
   expect(await refusal({ EMBEDDINGS_API_KEY: 'sk-other' })).toMatch(/answers 401/)
   expect(await refusal({ EMBEDDINGS_MODEL: 'text-embedding-4' })).toMatch(/answers 404.*model/)
-  expect(await refusal({ EMBEDDINGS_DIMENSIONS: '3072' })).toMatch(/EMBEDDINGS_DIMENSIONS must be <= 1536/)
+  expect(await refusal({ EMBEDDINGS_DIMENSIONS: '3072' })).toMatch(
+    /EMBEDDINGS_DIMENSIONS is "3072": a whole number from 1 to 1,536/,
+  )
 })
 
 test(

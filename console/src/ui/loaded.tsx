@@ -39,7 +39,7 @@ export function Failed({ problem, retry }: { problem: Problem; retry?: () => voi
           .filter(({ message }) => !problem.message.includes(message))
           .map(({ path, message }) => (
             <p key={path}>
-              <code>{path || 'body'}</code> {message}
+              <code>{path || 'body'}</code>: {message}
             </p>
           ))}
         {problem.retryAfter !== null && <p>Try again in {Math.ceil(problem.retryAfter)} s.</p>}

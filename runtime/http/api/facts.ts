@@ -123,7 +123,11 @@ export function shownAs(shown: TSchema): Record<string, TSchema> {
   return { [key]: shown }
 }
 
-/** A copy of the schema as readers of the description see it. */
+/** A copy of the schema as readers of the description see it, without the `rule` that faults are worded with. */
 export function asShown<T>(schema: T): T {
-  return JSON.parse(JSON.stringify(schema, (_name, value) => value?.[key] ?? value)) as T
+  const shown = (name: string, value: unknown) =>
+    name === 'rule' && typeof value === 'string'
+      ? undefined
+      : ((value as Record<string, unknown>)?.[key] ?? value)
+  return JSON.parse(JSON.stringify(schema, shown)) as T
 }

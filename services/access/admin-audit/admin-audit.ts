@@ -223,7 +223,7 @@ function seqOf(cursor: string): number {
   const [, digits] = /^a(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
   if (digits !== undefined && cursorOf(Number(digits)) === cursor) return Number(digits)
   throw new AppError('validation_failed', 'The cursor is not one that this list answered.', {
-    errors: [{ path: '/cursor', message: 'must be the `next` of the page before' }],
+    errors: [{ path: '/cursor', message: 'the `next` of the page before' }],
   })
 }
 

@@ -6,6 +6,7 @@
 import { ulid } from 'ulid'
 import { type Relational, type SqlExecutor, sqlState } from '#engines/relational/port.ts'
 import { AppError, invalidField } from '#lib/errors.ts'
+import { grouped } from '#lib/plural.ts'
 import { type AgentChangeKind, writeAgentChange, writeAgentTerminated } from './changes.ts'
 import { type AgentKey, generateAgentKey } from './key-pair.ts'
 
@@ -19,6 +20,8 @@ export const tiers = ['agent', 'research-agent', 'infra-architect'] as const
 export type Tier = (typeof tiers)[number]
 
 export const agentIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+export const agentIdRule =
+  '1 to 64 letters, digits, dots, underscores or hyphens, beginning with a letter or digit'
 export const labelLengthMax = 64
 /** More than this belongs to a tier without limits: the rule keeps a time for each operation of a second. */
 const ownFigureMax = 10_000
@@ -228,10 +231,7 @@ function refuseUnknown(agentId: string): never {
 /** Throws AppError `validation_failed`. */
 export function checkAgentId(agentId: string): void {
   if (agentIdPattern.test(agentId)) return
-  throw invalidField(
-    'agent_id',
-    'must have 1 to 64 letters, digits, dots, underscores or hyphens, and begin with a letter or digit',
-  )
+  throw invalidField('agent_id', `must be ${agentIdRule}`)
 }
 
 /** Throws AppError `validation_failed`. */
@@ -251,7 +251,7 @@ function checkSettings({ role, name, access, tier, quota, burst, concurrent }: A
   }
   for (const [field, figure] of Object.entries({ burst, concurrent })) {
     if (isFigure(figure, 1, ownFigureMax)) continue
-    throw invalidField(field, `must be a whole number from 1 to ${ownFigureMax}`)
+    throw invalidField(field, `must be a whole number from 1 to ${grouped(ownFigureMax)}`)
   }
 }
 

@@ -32,6 +32,7 @@ const query = Type.Object(
     header: Type.Optional(
       Type.String({
         pattern: '^[^:]{1,128}:',
+        rule: 'a header as name:value',
         maxLength: 1_024,
         description: 'Only records with this header, as `name:value`.',
         examples: ['agent:whale'],
@@ -43,6 +44,7 @@ const query = Type.Object(
     from: Type.Optional(
       Type.String({
         pattern: '^(beginning|end|-?\\d{1,15})$',
+        rule: 'beginning, end, -n for the newest n, or an offset',
         description: `\`end\` (default): what comes from now on; \`beginning\`; \`-n\`: also the newest n of each partition, at most ${newestMax}; a number: from this offset on, with \`partition\`.`,
         examples: ['-10'],
       }),

@@ -6,7 +6,7 @@ import { priorities } from '#services/records/store/kind.ts'
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
   Type.Object(properties, { additionalProperties: false, ...options })
 
-const withoutNul = { pattern: '^[^\\u0000]*$' }
+const withoutNul = { pattern: '^[^\\u0000]*$', rule: 'a text without the character NUL' }
 
 /** A line of text. */
 export const line = (description: string, example: string) =>
@@ -24,6 +24,7 @@ export const priority = Type.Enum([...priorities], {
 
 export const uuid = Type.String({
   pattern: '^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$',
+  rule: 'a UUID such as 0190b8a2-7f6e-7c3a-9d51-0f2f6f0f9a11',
   description: 'A UUID.',
 })
 

@@ -69,7 +69,7 @@ function fieldOf<T>(body: Record<string, unknown>, name: string): T | undefined 
 /** Throws AppError `validation_failed` for an id that is too long, holds NUL, or cannot be a part of a node's paths. */
 export function checkedId(value: string | undefined, name: string): string | undefined {
   if (value === undefined) return undefined
-  if ([...value].length > idLengthMax) throw faulty(name, `must have at most ${idLengthMax} characters`)
+  if ([...value].length > idLengthMax) throw faulty(name, `at most ${idLengthMax} characters`)
   if (value === '.' || value === '..') throw faulty(name, 'must not be . or .., which lead to other paths')
   refuseNul(value, name)
   return value
@@ -80,9 +80,10 @@ export function checkedMessage(message: string | Content | undefined, name: stri
   if (message === undefined) throw faulty(name, 'is required')
   const given: Content = typeof message === 'string' ? { parts: [{ text: message }] } : message
   const { role, parts } = given
-  if (role !== undefined && role !== null && role !== 'user') throw faulty(`${name}/role`, 'must be user')
+  if (role !== undefined && role !== null && role !== 'user')
+    throw faulty(`${name}/role`, 'user, or leave it out')
   if (!parts.some(({ text }) => typeof text === 'string' && text.trim() !== '')) {
-    throw faulty(typeof message === 'string' ? name : `${name}/parts`, 'must have a part with text')
+    throw faulty(typeof message === 'string' ? name : `${name}/parts`, 'at least one part with text')
   }
   const bytes = parts.reduce((sum, part) => sum + bytesOf(part), 0)
   if (bytes > messageBytesMax) {
@@ -114,7 +115,7 @@ function bytesOf({ text, ...rest }: Content['parts'][number]): number {
 function refuseNul(value: unknown, name: string): void {
   const holds =
     typeof value === 'string' ? value.includes('\0') : /(?<!\\)(?:\\\\)*\\u0000/.test(JSON.stringify(value))
-  if (holds) throw faulty(name, 'must not hold NUL')
+  if (holds) throw faulty(name, 'a text without the character NUL')
 }
 
 export function faulty(name: string, message: string): AppError {

@@ -15,6 +15,8 @@ import {
 import { budgets } from '#lib/budgets.ts'
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
+import { grouped } from '#lib/plural.ts'
+import { requestSentence, ruleAndValue, unknownField } from '#lib/schema-faults.ts'
 import { fieldErrorsMax, parseJson, validationFailed } from '#runtime/http/validation.ts'
 
 /** Throws AppError `collection_not_found`. */
@@ -31,10 +33,11 @@ const idCodePointsMax = 512
 
 /** A string of 1 to 512 code points without NUL; undefined when it is one. */
 export function pointIdFault(id: unknown): string | undefined {
-  if (typeof id !== 'string') return 'must be a string'
-  if (id === '') return 'must not be empty'
-  if (id.length > idCodePointsMax && isTooLong(id)) return `must have at most ${idCodePointsMax} characters`
-  if (id.includes('\0')) return 'must not contain NUL'
+  if (typeof id !== 'string' || id === '') {
+    return ruleAndValue(`a text of 1 to ${idCodePointsMax} characters`, id)
+  }
+  if (id.length > idCodePointsMax && isTooLong(id)) return `at most ${idCodePointsMax} characters`
+  if (id.includes('\0')) return 'a text without the character NUL'
   if (!id.isWellFormed()) return 'has half of a surrogate pair'
   return undefined
 }
@@ -56,14 +59,13 @@ const float32MinNormal = 1.1754943508222875e-38
  * float32, so it must neither overflow nor vanish there.
  */
 function packVector(value: unknown, target: Float32Array, at: number): string | undefined {
-  if (!Array.isArray(value)) return `must be an array of ${vectorDimension} numbers`
-  if (value.length !== vectorDimension) {
-    return `must have ${vectorDimension} numbers, not ${value.length}`
-  }
+  const numbers = `${grouped(vectorDimension)} numbers`
+  if (!Array.isArray(value)) return ruleAndValue(`a list of ${numbers}`, value)
+  if (value.length !== vectorDimension) return ruleAndValue(numbers, value.length)
   let squares = 0
   for (let i = 0; i < vectorDimension; i++) {
     const number: unknown = value[i]
-    if (typeof number !== 'number') return `must hold numbers only: component ${i} is none`
+    if (typeof number !== 'number') return `numbers only: component ${i} is none`
     const component = Math.fround(number)
     if (component - component !== 0) return `must fit float32: component ${i} does not`
     target[at + i] = component
@@ -100,13 +102,13 @@ const depthMax = 64
 function packPayload(value: unknown): { text: string } | { fault: string } {
   if (value === undefined) return { text: '{}' }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { fault: 'must be an object' }
+    return { fault: ruleAndValue('an object', value) }
   }
   const fault = faultWithin(value)
   if (fault) return { fault }
   const text = JSON.stringify(value)
   if (text.length > payloadBytesMax || Buffer.byteLength(text) > payloadBytesMax) {
-    return { fault: `must have at most ${payloadBytesMax} bytes as JSON` }
+    return { fault: `at most ${grouped(payloadBytesMax)} bytes as JSON` }
   }
   return { text }
 }
@@ -170,15 +172,20 @@ export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
 
 function checkRoot(root: unknown, errors: FieldError[]): { collection?: string; points: unknown[] } {
   if (!isObject(root)) {
-    errors.push({ path: '', message: 'must be an object' })
+    errors.push({ path: '', message: ruleAndValue('an object', root) })
     return { points: [] }
   }
   refuseUnknownKeys(root, ['collection', 'points'], '', errors)
   const { collection, points } = root
-  if (typeof collection !== 'string') errors.push({ path: '/collection', message: 'must be a string' })
+  if (typeof collection !== 'string') {
+    errors.push({ path: '/collection', message: ruleAndValue('a text', collection) })
+  }
   const named = typeof collection === 'string' ? { collection } : {}
   if (!Array.isArray(points) || points.length < 1 || points.length > pointsMax) {
-    errors.push({ path: '/points', message: `must be an array of 1 to ${pointsMax} points` })
+    errors.push({
+      path: '/points',
+      message: ruleAndValue(`a list of 1 to ${grouped(pointsMax)} points`, points),
+    })
     return { ...named, points: [] }
   }
   return { ...named, points }
@@ -193,7 +200,7 @@ function packPoints(points: unknown[], errors: FieldError[]) {
     if (errors.length >= fieldErrorsMax) return
     const path = `/points/${n}`
     if (!isObject(point)) {
-      errors.push({ path, message: 'must be an object' })
+      errors.push({ path, message: ruleAndValue('an object', point) })
       return
     }
     refuseUnknownKeys(point, ['id', 'vector', 'payload'], path, errors)
@@ -226,7 +233,7 @@ function refuseUnknownKeys(
     if (known.includes(key)) continue
     errors.push({
       path: path + pointerPart(key).slice(0, 100).toWellFormed(),
-      message: 'is not a known field',
+      message: requestSentence(unknownField(key, known)),
     })
     if (errors.length >= fieldErrorsMax) return
   }

@@ -43,6 +43,7 @@ export const pointId = Type.String({
   minLength: 1,
   maxLength: 512,
   pattern: '^[^\\u0000]*$',
+  rule: 'a text without the character NUL',
   description: 'Any string of 1 to 512 characters without NUL; compared code point by code point.',
   examples: ['STIDX001-5f2d1c'],
 })

@@ -114,6 +114,18 @@ describe('what people type', () => {
     }
   })
 
+  it.each([
+    ['notes list --limit 0', '--limit is "0": a whole number from 1 to 1,000'],
+    ['agents update a --burst 0', '--burst is "0": a whole number, 1 or more, or default'],
+    ['agents update a --access owner', '--access is "owner": one of admin, member, viewer'],
+    ['groups reset audit-writer --to x', '--to is "x": beginning, end, or an offset'],
+    ['notes show x', 'id is "x": a whole number, 1 or more'],
+    ['webhooks check t.yaml --failures 101', '--failures is "101": a number from 0 to 100'],
+  ])('is answered with the value and the rule: %s', async (typed, message) => {
+    const { code, stdout } = await run([...typed.split(' '), '--json'], {})
+    expect([code, JSON.parse(stdout)]).toEqual([2, { error: { code: 'bad_request', message } }])
+  })
+
   it('may name one or many, and asks for the version as for anything else', async () => {
     const { code, printed } = await run(['agent', 'list', '--help'], {})
     expect([code, printed]).toEqual([0, expect.stringContaining('flotilla agents list')])

@@ -38,7 +38,7 @@ test('all faults come in one message that names the variables', () => {
 test('an enumeration lists the allowed values, and a URL is not quoted', () => {
   const kinds = Type.Object({ LEVEL: Type.Enum(['low', 'high']), URL: optionalUrl('an address') })
   const load = () => loadConfig(kinds, { LEVEL: 'loud', URL: 'no url: s3cret' })
-  expect(load).toThrow('LEVEL must be one of low, high; URL is not a URL.')
+  expect(load).toThrow('LEVEL is "loud": low or high; URL is not a URL.')
   expect(load).not.toThrow(/s3cret/)
 })
 

@@ -10,6 +10,7 @@ import { mountActions as mountCommands } from '#cli/mount-actions.ts'
 import { type Action, defineAction, tableOf } from '#operations/action.ts'
 import { actions } from '#operations/list.ts'
 import { wrapAnswers } from '#runtime/http/send-rows.ts'
+import { createValidator } from '#runtime/http/validation.ts'
 import type { MainApi } from '#services/main-api/main-api.ts'
 import { mountActions as mountRoutes } from '#services/main-api/mount-actions.ts'
 import { rbac } from '#services/main-api/rbac.ts'
@@ -95,7 +96,7 @@ test('parts of an answer are separated, lines are not', () => {
 })
 
 test('a route takes its arguments from the path and the query, and answers in the form of its interface', async () => {
-  const app = fastify()
+  const app = fastify().setValidatorCompiler(createValidator)
   onTestFinished(() => app.close())
   app.decorateRequest('caller', null)
   app.addHook('onRequest', async (request) => {

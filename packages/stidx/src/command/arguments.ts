@@ -47,6 +47,10 @@ export function wrongUse(message: string): SearchFault {
 /** A whole number from 1 to `most`. */
 export function readLimit(text: string, most: number): number {
   const limit = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  if (!(limit >= 1 && limit <= most)) throw wrongUse(`--limit must be a number from 1 to ${most}`)
+  if (!(limit >= 1 && limit <= most)) {
+    throw wrongUse(
+      `--limit is ${JSON.stringify(text.slice(0, 60))}: a whole number from 1 to ${most.toLocaleString('en')}`,
+    )
+  }
   return limit
 }

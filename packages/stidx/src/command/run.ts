@@ -84,7 +84,7 @@ function runSearch({ positional, values, switches }: Arguments, env: Environment
 function searchOptions(values: Arguments['values']): SearchOptions {
   const { limit, scoring, collection, status, tag } = values
   if (scoring !== undefined && scoring !== 'bm25' && scoring !== 'literal') {
-    throw wrongUse('--scoring must be bm25 or literal')
+    throw wrongUse(`--scoring is ${JSON.stringify(scoring.slice(0, 60))}: bm25 or literal`)
   }
   return {
     limit: limit === undefined ? limitDefault : readLimit(limit, limitMax),

@@ -126,7 +126,7 @@ export function readEventId(id: string): StreamPosition {
   const [epoch = Number.NaN, ...next] = numbers
   const whole = numbers.every((number) => Number.isSafeInteger(number) && number >= 0)
   if (whole && eventIdOf({ epoch, next }) === id) return { epoch, next }
-  throw validationFailed([{ path: 'Last-Event-ID', message: 'must be the id of an event of this stream' }])
+  throw validationFailed([{ path: 'Last-Event-ID', message: 'the id of an event of this stream' }])
 }
 
 /** Records that wait while the stream reads what it missed. */

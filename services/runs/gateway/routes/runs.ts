@@ -14,14 +14,28 @@ import { endOfRun, joinQuery, run, runs, status, streamText, viewOfRun } from '.
 import { registerStarted } from './started.ts'
 
 const filter = (description: string) =>
-  Type.Optional(Type.String({ minLength: 1, maxLength: 1_024, pattern: '^[^\\u0000]*$', description }))
+  Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1_024,
+      pattern: '^[^\\u0000]*$',
+      rule: 'a text without the character NUL',
+      description,
+    }),
+  )
 
 const filters = {
   agent: filter('A codename or slug.'),
   status: Type.Optional(status),
   userId: filter('The name of a user.'),
   sessionId: filter('A session.'),
-  goalId: Type.Optional(Type.String({ pattern: '^[1-9]\\d{0,14}$', description: 'A dispatch.' })),
+  goalId: Type.Optional(
+    Type.String({
+      pattern: '^[1-9]\\d{0,14}$',
+      rule: 'the number of a dispatch',
+      description: 'A dispatch.',
+    }),
+  ),
   rootRunId: filter('The run whose tree it is.'),
 }
 

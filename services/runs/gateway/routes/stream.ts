@@ -17,7 +17,13 @@ import { failureOf } from '../views.ts'
 
 /** Query of the routes that answer with events. */
 export const streamQuery = {
-  after: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'As `Last-Event-ID`.' })),
+  after: Type.Optional(
+    Type.String({
+      pattern: '^\\d{1,15}$',
+      rule: 'the number of an event',
+      description: 'As `Last-Event-ID`.',
+    }),
+  ),
 }
 export const streamHeaders = Type.Object({
   'last-event-id': Type.Optional(
@@ -106,7 +112,7 @@ export function afterOf(request: FastifyRequest): number {
   if (given === undefined) return 0
   const number = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN
   if (Number.isSafeInteger(number)) return number
-  throw faulty('after', 'must be the number of an event')
+  throw faulty('after', 'the number of an event')
 }
 
 /** Events kept until the end; longer answers are read from the rows again. */

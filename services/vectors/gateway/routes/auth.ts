@@ -25,6 +25,7 @@ const handshakeBody = closedObject(
     agent_id: agentId,
     nonce: Type.String({
       pattern: '^[0-9a-fA-F]{16,256}$',
+      rule: '16 to 256 hexadecimal digits',
       description: 'Made by the client: 16 to 256 random hex characters.',
       examples: ['9f86d081884c7d659a2feaa0c55ad015'],
     }),

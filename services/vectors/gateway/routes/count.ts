@@ -91,7 +91,7 @@ function parseFilter(text: string | undefined): Filter | undefined {
   try {
     value = JSON.parse(text)
   } catch {
-    throw validationFailed([{ path: '/filter', message: 'must be JSON' }])
+    throw validationFailed([{ path: '/filter', message: 'JSON of a filter' }])
   }
   if (value === null) return undefined
   const errors = checkFilter(value)

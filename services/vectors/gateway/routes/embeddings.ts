@@ -4,6 +4,8 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { vectorDimension } from '#engines/vectors/collections.ts'
+import { grouped } from '#lib/plural.ts'
+import { ruleAndValue } from '#lib/schema-faults.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import type { Gateway } from '../gateway.ts'
@@ -71,7 +73,9 @@ export function registerEmbeddings(scope: FastifyInstance, gateway: Gateway): vo
     async (request): Promise<Static<typeof answer>> => {
       const { input, dimensions, encoding_format } = request.body
       if (dimensions !== undefined && dimensions !== vectorDimension) {
-        throw validationFailed([{ path: '/dimensions', message: `must be ${vectorDimension}` }])
+        throw validationFailed([
+          { path: '/dimensions', message: ruleAndValue(grouped(vectorDimension), dimensions) },
+        ])
       }
       const texts = [input].flat()
       const embedded = await embedder.embed(texts)

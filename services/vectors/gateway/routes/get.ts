@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Point, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { grouped } from '#lib/plural.ts'
 import { answers } from '#runtime/http/answers.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
@@ -184,8 +185,11 @@ function wantedIds(given: Static<typeof querystring>): string[] {
 
 /** Each id once. Throws AppError `validation_failed`. */
 function checkedIds(ids: string[], name: 'id' | 'ids'): string[] {
-  if (ids.length === 0) throw validationFailed([{ path: '/ids', message: 'must hold at least one id' }])
-  if (ids.length > idsMax) throw validationFailed([{ path: '/ids', message: `must be at most ${idsMax}` }])
+  if (ids.length === 0) throw validationFailed([{ path: '/ids', message: 'at least 1 id' }])
+  if (ids.length > idsMax)
+    throw validationFailed([
+      { path: '/ids', message: `at most ${grouped(idsMax)} ids (${grouped(ids.length)} were sent)` },
+    ])
   const errors = ids.flatMap((id, n) => {
     const fault = pointIdFault(id)
     return fault ? [{ path: name === 'id' ? '/id' : `/ids/${n}`, message: fault }] : []

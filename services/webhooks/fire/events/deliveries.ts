@@ -222,7 +222,7 @@ function prepare(message: Message<FleetEvent>, secrets: readonly string[]): Deli
   } catch (error) {
     if (error instanceof SyntaxError) return 'invalid_json: the result is not JSON'
     if (!(error instanceof AppError)) throw error
-    const faults = (error.errors ?? []).map(({ path, message: fault }) => `${path} ${fault}`)
+    const faults = (error.errors ?? []).map(({ path, message: fault }) => `${path}: ${fault}`)
     return [error.code, ...faults].join(': ')
   }
 }

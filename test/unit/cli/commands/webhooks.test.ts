@@ -171,7 +171,7 @@ describe('flotilla webhooks fire', () => {
     const args = ['webhooks', 'fire', '--event', 'task.failed', '--agent', 'ä', '--task-id', 't']
     const { code, printed } = await runCommand(args, env)
     expect(code).toBe(2)
-    expect(printed).toContain('/agent must be visible ASCII')
+    expect(printed).toContain('/agent: must be visible ASCII')
     const unknown = await relay(400, { code: 'unknown_target', detail: 'There is no target b.' })
     const json = await runCommand([...args, '--json'], { ...env, WEBHOOK_GATEWAY: unknown.address })
     expect([json.code, JSON.parse(json.printed)]).toEqual([

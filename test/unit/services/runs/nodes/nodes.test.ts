@@ -88,8 +88,8 @@ nodes:
     ['nodes:\n  aa: {url: http://u:p@h}', 'holds a user or password'],
     ['nodes:\n  aa: {url: http://h/?x=1}', 'has a query'],
     ['nodes:\n  aa: {url: http://169.254.169.254}', 'is a link-local address'],
-    ['nodes:\n  aa: {url: http://h, timeout_ms: 300001}', 'must be a whole number from 1000 to 300000'],
-    ['nodes:\n  aa: {url: http://h, concurrency: 0}', 'must be a whole number from 1 to 1000'],
+    ['nodes:\n  aa: {url: http://h, timeout_ms: 300001}', 'is 300,001: a whole number from 1,000 to 300,000'],
+    ['nodes:\n  aa: {url: http://h, concurrency: 0}', 'is 0: a whole number from 1 to 1,000'],
     [
       'nodes:\n  aa:\n    url: http://h\n    headers: {host: x}',
       'line 4, nodes.aa.headers.host: is set by the platform',

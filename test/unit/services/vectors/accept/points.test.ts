@@ -105,7 +105,7 @@ test('unknown keys, no points and too many points are 422; an unknown collection
     '/points/0/__proto__',
   )
   expect(refusal(bodyOf(new Array(1_001).fill('{}').join(','))).errors).toEqual([
-    { path: '/points', message: 'must be an array of 1 to 1000 points' },
+    { path: '/points', message: 'a list of 1 to 1,000 points (a list of 1,001 items was sent)' },
   ])
   expect(refusal(bodyOf(pointOf(), 'nothing'))).toMatchObject({
     code: 'collection_not_found',
