@@ -122,10 +122,21 @@ function shownTargets({ targets, couriers, file }: TargetsResult): Shown {
       : []),
   ]
   if (targets.length === 0) return [...notes, `no targets; they are listed in ${file.path}`]
-  const head = ['target', 'state', 'waiting', 'head', 'head age', 'breaker', 'next try', 'last', 'at']
+  const head = [
+    'target',
+    'state',
+    'queue',
+    'head',
+    'head age',
+    'breaker',
+    'next attempt',
+    'last answer',
+    'at',
+  ]
   const rows = targets.map((one) => [
     one.target,
-    one.state,
+    // As the console and the docs call it; the API's value is older.
+    one.state === 'outage' ? 'down' : one.state,
     one.lag,
     one.head_sequence,
     one.head_age_s === null ? null : age(one.head_age_s),

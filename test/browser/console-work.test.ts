@@ -166,7 +166,7 @@ test('a dry run names superseded records: the first of two with one key', async 
   await keepPicture(page, 'dead-letters-superseded')
 })
 
-test('lag rises while a target is away, and falls when it is back', async () => {
+test('lag rises while a target is down, and falls when it is back', async () => {
   const page = await platform.signedIn('admin')
   await receiver.down()
   const webhooks = createWebhookClient({ webhookUrl: platform.addresses.webhook_url as string })
@@ -187,7 +187,7 @@ test('lag rises while a target is away, and falls when it is back', async () => 
     .waitFor()
   expect(await page.getByRole('columnheader', { name: 'Owner' }).count()).toBe(1)
   await page.goto(platform.consoleUrl)
-  await page.getByText('1 target away').waitFor()
+  await page.getByText('1 target down').waitFor()
   await keepPicture(page, 'overview-away')
   await goTo(page, 'webhooks/receiver', 'receiver')
   await page.getByRole('region', { name: 'Head of the queue' }).getByText('task.completed').waitFor()

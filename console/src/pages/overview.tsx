@@ -69,8 +69,8 @@ function groupFindings(groups: Data['ReaderGroups']['groups']): string[] {
 }
 
 function targetFindings(targets: Data['WebhookTargets']['targets']): string[] {
-  const away = targets.filter(({ state }) => state === 'outage').length
-  return away > 0 ? [`${plural(away, 'target')} away`] : []
+  const down = targets.filter(({ state }) => state === 'outage').length
+  return down > 0 ? [`${plural(down, 'target')} down`] : []
 }
 
 function Figures({ state, letters }: { state: State; letters: number | undefined }) {

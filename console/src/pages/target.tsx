@@ -111,7 +111,7 @@ function About({ target }: { target: Target }) {
     <>
       {state === 'outage' && (
         <p className="notice warn" role="status">
-          It does not answer: nothing is given up, and the oldest delivery alone is tried.
+          It does not answer. While it is down nothing is given up, and only the oldest delivery is tried.
         </p>
       )}
       <Facts
@@ -208,7 +208,7 @@ function Settings({ settings }: { settings: Data['WebhookTarget']['settings'] })
             ['Ordered by', settings.ordering],
             ['Retries', `${count(settings.retry)}, at first after ${count(settings.backoff_ms)} ms`],
             ['Then', settings.on_exhausted === 'hold' ? 'it is held' : 'it becomes a dead letter'],
-            ['Held in an outage', duration(settings.hold_hours * 3_600)],
+            ['Held while it is down', duration(settings.hold_hours * 3_600)],
           ]}
         />
       )}

@@ -23,8 +23,11 @@ const tones: Record<Target['state'], Tone> = {
   new: 'idle',
 }
 
+/** The API says `outage` for what people call down. */
+const wordOf = (state: Target['state']) => (state === 'outage' ? 'down' : state)
+
 export function TargetState({ state }: { state: Target['state'] }) {
-  return <Status tone={tones[state]}>{state === 'outage' ? 'away' : state}</Status>
+  return <Status tone={tones[state]}>{wordOf(state)}</Status>
 }
 
 function columnsOf(bars: ReadonlyMap<string, Bars> | undefined): readonly Column<Target>[] {
@@ -34,7 +37,7 @@ function columnsOf(bars: ReadonlyMap<string, Bars> | undefined): readonly Column
       cell: ({ target }) => <Link href={linkTo('/webhooks', target)}>{target}</Link>,
       by: ({ target }) => target,
     },
-    { name: 'State', cell: ({ state }) => <TargetState state={state} />, by: ({ state }) => state },
+    { name: 'State', cell: ({ state }) => <TargetState state={state} />, by: ({ state }) => wordOf(state) },
     { name: 'Queue', cell: ({ lag }) => count(lag), by: ({ lag }) => lag, numeric: true },
     { name: 'Breaker', cell: ({ breaker }) => breaker, by: ({ breaker }) => breaker, wide: true },
     {
