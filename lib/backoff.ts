@@ -13,6 +13,11 @@ export function backoffMs(n: number, options: BackoffOptions): number {
   return Math.round((options.random ?? Math.random)() * ceiling)
 }
 
+/** Whether the log has a line for this failure of a row, counted from 1: the first, and then each doubling. */
+export function isDoubling(failures: number): boolean {
+  return (failures & (failures - 1)) === 0
+}
+
 /**
  * Resolves after `ms`, or at once when `signal` aborts (it never rejects). Made of the global timers, because fake clocks
  * of tests do not reach those of node:timers/promises.

@@ -4,7 +4,7 @@
  */
 
 import type { Logger } from 'pino'
-import { backoffMs, createWakeup, sleep, type Wakeup } from '#lib/backoff.ts'
+import { backoffMs, createWakeup, isDoubling, sleep, type Wakeup } from '#lib/backoff.ts'
 import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 
@@ -25,19 +25,19 @@ export interface RepeatOptions {
   wakeup?: Wakeup
 }
 
-/** Resolves after the signal aborted and the current run ended. A failure that lasts is logged once, when it begins. */
+/** Resolves after the signal aborted and the current run ended. A failure that lasts is logged when it begins, then at each doubling of the tries. */
 export async function repeatUntil(options: RepeatOptions, work: () => Promise<unknown>): Promise<void> {
   const { what, everyMs, signal, log, wakeup = createWakeup() } = options
-  let failing = false
+  let tries = 0
   await sleep(options.firstAfterMs ?? 0, signal)
   while (!signal.aborted) {
     try {
       await work()
-      if (failing) log.info({ what }, 'repeat.recovered')
-      failing = false
+      if (tries > 0) log.info({ what, tries }, 'repeat.recovered')
+      tries = 0
     } catch (error) {
-      if (!failing) log.warn({ what, ...whyWaiting(error) }, 'repeat.failing')
-      failing = true
+      tries += 1
+      if (isDoubling(tries)) log.warn({ what, tries, ...whyWaiting(error) }, 'repeat.failing')
     }
     await wakeup.sleep(typeof everyMs === 'number' ? everyMs : everyMs(), signal)
   }
@@ -80,8 +80,7 @@ export async function untilThere<T>(
       return result
     } catch (error) {
       if (!isPassing(error) || signal?.aborted) throw error
-      const isPowerOfTwo = (tries & (tries - 1)) === 0
-      if (isPowerOfTwo) log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
+      if (isDoubling(tries)) log.warn({ what, tries, ...whyWaiting(error) }, 'start.waiting')
       await sleep(Math.max(50, backoffMs(tries - 1, awayBackoff)), signal)
     }
   }

@@ -6,8 +6,8 @@
 
 import type { Logger } from 'pino'
 import { Agent } from 'undici'
-import { backoffMs, sleep } from '#lib/backoff.ts'
-import { AppError, describeError } from '#lib/errors.ts'
+import { backoffMs, isDoubling, sleep } from '#lib/backoff.ts'
+import { AppError, describeError, whyWaiting } from '#lib/errors.ts'
 import { pathPart } from '#lib/path-part.ts'
 import { vectorsUnavailable } from '../collections.ts'
 
@@ -46,6 +46,32 @@ export function openCalls({ url, apiKey }: { url: string; apiKey?: string | unde
     ...(apiKey ? { 'api-key': apiKey } : {}),
   }
   const agent = new Agent()
+  /** Calls in a row that failed because Qdrant is away. */
+  let failures = 0
+
+  /** Says so at first and then at each doubling: searches and writers make many calls a second. */
+  function unavailable(what: string, error: unknown, status: number | undefined): AppError {
+    const fault = vectorsUnavailable(error)
+    failures += 1
+    if (isDoubling(failures)) {
+      const facts = { call: what, status, tries: failures, ...whyWaiting(fault) }
+      log.error(facts, 'vectors.qdrant-failed')
+    }
+    return fault
+  }
+
+  function answered(): void {
+    if (failures > 0) log.info({ tries: failures }, 'vectors.qdrant-answers')
+    failures = 0
+  }
+
+  function translate(what: string, error: unknown): Error {
+    const status = error instanceof Refused ? error.status : undefined
+    const refusal = status === undefined ? null : refusalOf(what, status, error, log)
+    if (refusal === null) return unavailable(what, error, status)
+    answered()
+    return refusal
+  }
 
   async function send(method: string, path: string, body: Buffer | null, signal: AbortSignal) {
     const answer = await agent.request({ origin, path: prefix + path, method, headers, body, signal })
@@ -64,9 +90,11 @@ export function openCalls({ url, apiKey }: { url: string; apiKey?: string | unde
         for (let attempt = 0; ; attempt++) {
           const limit = AbortSignal.timeout(limitMs)
           try {
-            return await send(method, path, bytes, signal ? AbortSignal.any([limit, signal]) : limit)
+            const result = await send(method, path, bytes, signal ? AbortSignal.any([limit, signal]) : limit)
+            answered()
+            return result
           } catch (error) {
-            if (attempt + 1 === attemptsMax || !isBrokenConnection(error)) throw translate(what, error, log)
+            if (attempt + 1 === attemptsMax || !isBrokenConnection(error)) throw translate(what, error)
             await sleep(backoffMs(attempt, retryWait))
           }
         }
@@ -98,16 +126,14 @@ function reasonIn(text: string): string | undefined {
   }
 }
 
-function translate(what: string, error: unknown, log: QdrantLog): Error {
-  const status = error instanceof Refused ? error.status : undefined
+/** What Qdrant says no to whenever it is asked; null where waiting may help. */
+function refusalOf(what: string, status: number, error: unknown, log: QdrantLog): Error | null {
   if (status === 404) return new CollectionMissing()
   // Another process made the collection at the same time.
   if (status === 409) return new AppError('conflict', 'Qdrant has it already.')
-  log.error({ call: what, status, cause: describeError(error) }, 'vectors.qdrant-failed')
-  if (status === 400 || status === 413 || status === 422) {
-    return new AppError('validation_failed', 'The vector engine refuses what it was sent.')
-  }
-  return vectorsUnavailable(error)
+  if (status !== 400 && status !== 413 && status !== 422) return null
+  log.error({ call: what, status, cause: describeError(error) }, 'vectors.qdrant-refused')
+  return new AppError('validation_failed', 'The vector engine refuses what it was sent.')
 }
 
 /** The server closed an idle connection just when it was used again, or went away in the middle. */

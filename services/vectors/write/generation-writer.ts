@@ -1,12 +1,13 @@
 /** Runs the reader group that fills one generation of an index, cuts its batches into calls, and writes its progress and failure rows. */
 
 import { Counter } from 'prom-client'
-import { AppError, describeError, isUnavailable } from '#lib/errors.ts'
+import { AppError, describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import type { BatchOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { type CallContext, startBatchConsumer } from '#runtime/consume/consumer.ts'
 import { sharedMetric } from '#runtime/observe/metrics.ts'
 import type { Message } from '#runtime/publish/messages.ts'
+import { startRepeating } from '#runtime/repeat.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
@@ -117,20 +118,20 @@ export async function startGenerationWriter(
     await stuck.close()
     throw error
   })
-  const tried = (work: Promise<void> | undefined) =>
-    work?.catch((error: unknown) => {
-      const reason = error instanceof AppError ? error.code : String(error)
-      log.warn({ reason }, 'index.progress-not-repeated')
-    })
-  const keep = async () => tried(handler.keep?.())
-  // A reader that joined late or missed a record learns the progress within ten seconds.
-  const repeat = () => tried(progress.repeat(consumer.state().partitions))
-  const timer = setInterval(() => void keep().then(repeat), progressRepeatMs).unref()
+  const keep = async () => handler.keep?.()
+  const everyTenSeconds = (what: string, work: () => Promise<void>) =>
+    startRepeating({ what, everyMs: progressRepeatMs, firstAfterMs: progressRepeatMs, log }, work)
+  const repeating = [
+    everyTenSeconds(`positions of ${named.shown}`, keep),
+    // A reader that joined late or missed a record learns the progress within ten seconds.
+    everyTenSeconds(`progress of ${named.shown}`, () => progress.repeat(consumer.state().partitions)),
+  ]
   return {
     async close() {
-      clearInterval(timer)
+      const ended = repeating.map((one) => one.close())
       await consumer.close()
-      await Promise.all([keep(), stuck.close()])
+      const kept = keep().catch((error: unknown) => log.warn(whyWaiting(error), 'index.positions-not-kept'))
+      await Promise.all([...ended, kept, stuck.close()])
     },
   }
 }

@@ -1,5 +1,8 @@
-import { describe, expect, test } from 'vitest'
-import { encodeBody } from '#engines/vectors/qdrant/calls.ts'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { encodeBody, openCalls } from '#engines/vectors/qdrant/calls.ts'
 
 /** What a reader of JSON makes of a vector, as float32. */
 function readBack(vector: Float32Array): Float32Array {
@@ -35,5 +38,38 @@ describe('bodies with vectors', () => {
   test('components of embeddings take fifteen bytes, and not the digits of a double', () => {
     const vector = Float32Array.from({ length: 1_536 }, (_, n) => Math.sin(n + 1) / 20)
     expect(encodeBody([vector]).length).toBeLessThanOrEqual(16 * vector.length + 2)
+  })
+})
+
+describe('the log', () => {
+  test('names a Qdrant that is away with its setting, at first and at each doubling, and that it is back', async () => {
+    let status = 503
+    const server = createServer((_, answer) => answer.writeHead(status).end('{"result":true}'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const lines: Record<string, unknown>[] = []
+    const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) })
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const calls = openCalls({ url, apiKey: 'sk-secret' }, log)
+    onTestFinished(() => calls.close())
+    const call = () => calls.within(5_000)('search', 'GET', '/')
+    for (let n = 0; n < 9; n++) {
+      await expect(call()).rejects.toMatchObject({ code: 'vector_engine_unavailable' })
+    }
+    status = 422
+    await expect(call()).rejects.toMatchObject({ code: 'validation_failed' })
+    status = 200
+    await expect(call()).resolves.toBe(true)
+    expect(lines.map(({ msg, tries }) => [msg, tries])).toEqual([
+      ...[1, 2, 4, 8].map((tries) => ['vectors.qdrant-failed', tries]),
+      ['vectors.qdrant-refused', undefined],
+      ['vectors.qdrant-answers', 9],
+    ])
+    expect(lines[0]).toMatchObject({
+      call: 'search',
+      status: 503,
+      hint: expect.stringContaining('QDRANT_URL'),
+    })
+    expect(JSON.stringify(lines)).not.toContain('sk-secret')
   })
 })
