@@ -38,6 +38,19 @@ export function removeAddresses(home: string): void {
   rmSync(runFile(home, 'addresses.json'), { force: true })
 }
 
+/** Removes the file that a killed process left, and returns the id of that process; null where the last stop was clean. */
+export function removeLeftAddresses(home: string): number | null {
+  let pid: number | null = null
+  try {
+    pid = (JSON.parse(readFileSync(runFile(home, 'addresses.json'), 'utf8')) as AddressFile).pid
+  } catch {
+    // There is none, or half of one.
+  }
+  removeAddresses(home)
+  // In a container the ids of a process and its predecessor are often the same.
+  return pid === null || (pid !== process.pid && isAlive(pid)) ? null : pid
+}
+
 /** Writes a JSON file of mode 0600 below run/, making the folder. */
 export function writeByRename(path: string, value: unknown): void {
   mkdirSync(join(path, '..'), { recursive: true, mode: 0o700 })

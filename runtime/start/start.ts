@@ -13,7 +13,7 @@ import { openFilesFault } from '#lib/system-faults.ts'
 import { followDeadLetters, parkedBy } from '../consume/dead-letter-counts.ts'
 import { logSettings } from '../observe/log.ts'
 import { tracingSettings } from '../observe/tracing/settings.ts'
-import { removeAddresses, writeAddresses } from './addresses.ts'
+import { removeAddresses, removeLeftAddresses, writeAddresses } from './addresses.ts'
 import { type ControlHandler, openControlServer } from './control.ts'
 import {
   type HeldPorts,
@@ -101,8 +101,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
     },
     ...(options.signal ? { signal: options.signal } : {}),
   })
-  // A process that was killed may have left its own file: the directory is ours now.
-  removeAddresses(platform.home)
+  const killed = removeLeftAddresses(platform.home)
   const drainMs = drainMsOf(chosen, env)
   const stop = createStop(drainMs)
   scope.add('platform', stop.bound(platform))
@@ -129,6 +128,7 @@ async function startInto(scope: Scope, options: StartOptions, chosen: Service[])
   })
   state.ready = true
   options.print('ready')
+  if (killed !== null) log.info({ killed }, 'process.recovered-after-unclean-stop')
   log.info({ services: chosen.map((service) => service.name), addresses }, 'process.started')
   return { platform, addresses, drainMs: drainMs ?? 0, close: () => scope.close() }
 }

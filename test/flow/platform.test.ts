@@ -78,7 +78,7 @@ describe('flotilla start', () => {
     expect((await platform.finished).code).toBe(0)
   }, 240_000)
 
-  it('leaves an address file behind when killed, which then counts for nothing', async () => {
+  it('leaves an address file behind when killed, which counts for nothing until the next start says so', async () => {
     const home = temporaryFolder()
     const platform = await startFlotilla(home)
     platform.child.kill('SIGKILL')
@@ -87,6 +87,12 @@ describe('flotilla start', () => {
     const tour = await runFlotilla(['tour'], { FLOTILLA_HOME: home })
     expect(tour.code).toBe(1)
     expect(tour.stderr).toContain('npm start')
+    const again = await startFlotilla(home, { env: { LOG_LEVEL: 'info' } })
+    expect(again.stderr()).toContain(
+      `"killed":${platform.child.pid},"msg":"process.recovered-after-unclean-stop"`,
+    )
+    again.child.kill('SIGTERM')
+    expect((await again.finished).code).toBe(0)
   }, 240_000)
 
   it('is stopped while it waits for an engine that is away', async () => {
