@@ -28,6 +28,11 @@ export function installCryptography(): Promise<string> {
   return installPythonPackage('cryptography', '50.0.2')
 }
 
+/** OpenAI's own client, which takes vectors from the gateway. */
+export function installOpenai(): Promise<string> {
+  return installPythonPackage('openai', '3.57.0')
+}
+
 /** A generator of clients in Python from OpenAPI. */
 export function installOpenapiPythonClient(): Promise<string> {
   return installPythonPackage('openapi-python-client', '0.29.1')
@@ -45,6 +50,7 @@ export const tools: Record<string, () => Promise<unknown>> = {
   'confluent-kafka': installConfluentKafka,
   'registry-serde': installRegistrySerde,
   cryptography: installCryptography,
+  openai: installOpenai,
   'asyncapi-parser': installAsyncApiParser,
   helm: installHelm,
 }

@@ -27,7 +27,9 @@ test('the page copies notes into files and into a table', async () => {
   const blocks = codeBlocks('docs/sinks.md')
   const scripts = blocks.filter(({ language }) => language === 'sh').map(({ code }) => code)
   expect(run(scripts.join('\n'))).toMatch(/^\d+ records? of hub.records copied to /)
-  expect(readFileSync(join(folder, 'copies', 'hub.records-000001.jsonl'), 'utf8')).toContain('"title":"Lamp"')
+  expect(readFileSync(join(folder, 'playground/copies', 'hub.records-000001.jsonl'), 'utf8')).toContain(
+    '"title":"Lamp"',
+  )
   const [table] = blocks.filter(({ language }) => language === 'text').map(({ code }) => code)
   const url = await databaseUrl()
   // As written, with the address of a database, and an end.

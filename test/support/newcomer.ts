@@ -1,13 +1,13 @@
 /** A copy of the project in a folder of its own, with a shell in it: for following its pages as a newcomer does. */
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { sourceFiles } from '../../scripts/source-files.ts'
 import { eventually } from './eventually.ts'
-import { projectFolder } from './pages.ts'
+import { blocksOf, codeBlocks, projectFolder } from './pages.ts'
 
 export interface Newcomer {
   folder: string
@@ -91,6 +91,22 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
       rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
     },
   }
+}
+
+/** Does what the README says up to here: scout and its two points, words with agents, a note. The platform must run. */
+export async function followReadme(newcomer: Newcomer): Promise<void> {
+  const readme = codeBlocks('README.md')
+  const [first] = blocksOf(readme, 'Your first agent', 'ts')
+  writeFileSync(join(newcomer.folder, 'playground/first.ts'), first!)
+  const sections = ['Your first agent', 'Talk to agents', 'Notes and goals']
+  await newcomer.run(sections.flatMap((heading) => blocksOf(readme, heading, 'sh')).join('\n'))
+}
+
+/** Runs blocks of a page one after the other in one shell; resolves with the output of each. */
+export async function runBlocks(newcomer: Newcomer, blocks: string[]): Promise<string[]> {
+  expect(blocks.length).toBeGreaterThan(0)
+  const printed = await newcomer.run(blocks.map((code, n) => `printf '\\n--- ${n}\\n'\n${code}`).join('\n'))
+  return printed.split(/^--- \d+$/m).slice(1)
 }
 
 /**

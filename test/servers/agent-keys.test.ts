@@ -1,6 +1,5 @@
-/** docs/main-api.md as it is pasted into a shell, and `flotilla agent-keys`, against a platform of its own process. */
+/** `flotilla agent-keys`, and tokens while secrets get another key, against a platform of its own process. */
 
-import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +8,6 @@ import type { AgentKeyView } from '#operations/agent-keys.ts'
 import { runCommand, runJson } from '../support/command-line.ts'
 import { type Addresses, startFlotilla } from '../support/flotilla-process.ts'
 import { call } from '../support/gateway-call.ts'
-import { codeBlocks, projectFolder } from '../support/pages.ts'
 
 const home = mkdtempSync(join(tmpdir(), 'fl-'))
 let addresses: Addresses
@@ -26,55 +24,6 @@ afterAll(async () => {
 })
 
 const flotilla = <T>(...args: string[]) => runJson<T>(args, { FLOTILLA_HOME: home })
-
-const tokenHeading = 'An agent’s way to its token'
-
-/** Runs the commands below these headings of the page in one shell; resolves with what they print. */
-function runPage(headings: readonly string[], change = (script: string) => script): string {
-  const blocks = codeBlocks('docs/main-api.md').filter(
-    ({ language, heading }) => language === 'sh' && headings.includes(heading),
-  )
-  for (const heading of headings) expect(blocks.map((block) => block.heading)).toContain(heading)
-  const script = blocks
-    .map(({ code }) => code)
-    .join('\n')
-    .replaceAll('npx flotilla', `"${process.execPath}" "${join(projectFolder, 'bin', 'flotilla.js')}"`)
-    .replaceAll('http://127.0.0.1:8081', addresses.base_url)
-  return execFileSync('bash', ['-euo', 'pipefail', '-c', change(script)], {
-    encoding: 'utf8',
-    env: { ...process.env, FLOTILLA_HOME: home, FLOTILLA_LAUNCHED: '1' },
-    timeout: 110_000,
-  })
-}
-
-test('the way of an agent works by curl as the page says', { timeout: 120_000 }, () => {
-  const printed = runPage([tokenHeading])
-  const [answer] = printed.trim().split('\n').slice(-1)
-  expect(JSON.parse(answer!)).toMatchObject({
-    ok: true,
-    data: { slug: 'scout', role: 'member', permissions: expect.arrayContaining(['GET /api/v1/me']) },
-  })
-})
-
-test('the calls of operators work by curl as the page says', { timeout: 120_000 }, () => {
-  const headings = [
-    'What operators do and see',
-    'Agents',
-    'Records',
-    'The live tail',
-    'Dead letters',
-    'Who did what',
-  ]
-  const printed = runPage([tokenHeading, ...headings], (script) => script.replaceAll('scout', 'operator'))
-  expect(printed).not.toContain('"code":')
-  expect(printed).toContain('"agent_id":"surveyor","uid"')
-  expect(printed).toContain('"deleted":true')
-  expect(printed).toMatch(/\nid: \S+\ndata: \{"partition":/)
-  expect(printed).toContain('"next":"0:')
-  expect(printed).toContain('event: ready')
-  expect(printed).toContain('"dry_run":true')
-  expect(printed).toContain('"action":"agent.update","target":"surveyor"')
-})
 
 test('agent-keys: issue, list, revoke', { timeout: 120_000 }, async () => {
   await flotilla('agents', 'provision', '--agent-id', 'Keeper')
