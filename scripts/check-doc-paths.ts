@@ -1,12 +1,19 @@
 /**
- * Fails when a page or a comment names a file or folder of the project that is not there: texts that lie are worse than
- * none.
+ * Fails when a page or a comment names a file or folder of the project that is not there, when a link of a page leads nowhere,
+ * and when the contents in the README do not name each page of docs/ once: texts that lie are worse than none.
  */
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { commentsOf, namesOfComments, pathsOfComments, pathsOfPage } from './doc-paths.ts'
+import {
+  anchorsOfPage,
+  commentsOf,
+  linksOfPage,
+  namesOfComments,
+  pathsOfComments,
+  pathsOfPage,
+} from './doc-paths.ts'
 import { projectRoot } from './source-files.ts'
 
 const folders = new Set(
@@ -34,6 +41,10 @@ function isThere(path: string, file: string): boolean {
   return ['', dirname(file), inPackage].some((from) => existsSync(join(projectRoot, from, path)))
 }
 
+function leadsSomewhere(path: string, anchor: string): boolean {
+  return existsSync(join(projectRoot, path)) && (anchor === '' || anchorsOfPage(textOf(path)).has(anchor))
+}
+
 const isOurs = (path: string) => folders.has(path.split('/')[0]!)
 /** A file may be deleted and not committed yet. */
 const textOf = (file: string) =>
@@ -52,6 +63,20 @@ const ofComments = sources.flatMap((file) => {
     path,
   }))
 })
-const faults = [...ofPages, ...ofComments]
+const ofLinks = files
+  .filter((file) => file.endsWith('.md') && !file.includes('/fixtures/'))
+  .flatMap((file) =>
+    linksOfPage(textOf(file))
+      .filter(({ path, anchor }) => !leadsSomewhere(join(dirname(file), path || basename(file)), anchor))
+      .map(({ path, anchor }) => ({ file, path: anchor === '' ? path : `${path}#${anchor}` })),
+  )
+const faults = [...ofPages, ...ofComments, ...ofLinks]
 for (const { file, path } of faults) console.error(`${file} names ${path}, which does not exist`)
-process.exitCode = faults.length === 0 ? 0 : 1
+
+const [, contents = ''] = textOf('README.md').split('\n## Read on\n')
+const named = linksOfPage(contents).map(({ path }) => path)
+const miscounted = files.filter(
+  (file) => /^docs\/[^/]+\.md$/.test(file) && named.filter((path) => path === file).length !== 1,
+)
+for (const file of miscounted) console.error(`README.md, section "Read on", does not name ${file} once`)
+process.exitCode = faults.length + miscounted.length === 0 ? 0 : 1

@@ -21,6 +21,32 @@ export function pathsOfPage(text: string): string[] {
   return [...text.matchAll(inBackticks)].map(([, path = '']) => path).filter((path) => !made.test(path))
 }
 
+/** Links of a page to other files and to headings, in order: `path` is '' for the page itself, `anchor` '' for the top. */
+export function linksOfPage(text: string): { path: string; anchor: string }[] {
+  const found = withoutCode(text).matchAll(/\]\(([^)\s#]*)(?:#([^)\s]*))?\)/g)
+  return [...found]
+    .map(([, path = '', anchor = '']) => ({ path, anchor }))
+    .filter(({ path }) => !/:/.test(path))
+}
+
+/** The anchors that GitHub makes of a page's headings. */
+export function anchorsOfPage(text: string): Set<string> {
+  const headings = withoutCode(text, /^```[\s\S]*?^```$/gm).matchAll(/^#+ (.*)$/gm)
+  return new Set(
+    [...headings].map(([, heading = '']) =>
+      heading
+        .trim()
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}_ -]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  )
+}
+
+function withoutCode(text: string, code = /^```[\s\S]*?^```$|`[^`\n]*`/gm): string {
+  return text.replace(code, '')
+}
+
 /** The comments of a source file, whose name says its language. */
 export function commentsOf(file: string, text: string): string {
   const found = text.matchAll(file.endsWith('.sql') ? sqlParts : parts)
