@@ -27,7 +27,7 @@ export function printFault(text: string): void {
   console.error(faultText(text))
 }
 
-/** Of a terminal that does not say how many it has. */
+/** Where a terminal does not say how many it has. */
 const usualColumns = 80
 const helpColumnsMax = 100
 

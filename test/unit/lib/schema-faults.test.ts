@@ -28,7 +28,7 @@ const schema = Type.Object(
   { additionalProperties: false },
 )
 
-/** Of both validators: the platform words them alike. */
+/** What both validators say, which the platform words alike. */
 function worded(value: object): string[] {
   const typebox = wordedFaults(Value.Errors(schema as TSchema, value), schema, value)
   const ajv = compileCheck(schema)(value) ?? []

@@ -1,7 +1,7 @@
 /** The table of webhook targets, as people read it. */
 
 import { expect, test } from 'vitest'
-import { textOf } from '#cli/mount-actions.ts'
+import { layOut } from '#cli/layout.ts'
 import { listTargetsAction, type TargetsResult } from '#operations/webhooks/targets.ts'
 
 const target: TargetsResult['targets'][number] = {
@@ -24,7 +24,7 @@ const target: TargetsResult['targets'][number] = {
 test('a target whose breaker is open is down', () => {
   const render = listTargetsAction.cli![0]!.render
   const file = { path: 'targets.yaml', readable: true }
-  const shown = textOf(render({ targets: [target], couriers: 1, file, as_of: target.last_at! }))
+  const shown = layOut(render({ targets: [target], couriers: 1, file, as_of: target.last_at! }))
   expect(shown).toContain('down')
   expect(shown).not.toContain('outage')
   expect(shown).toContain('next attempt')
