@@ -11,11 +11,20 @@ import {
   type Subject,
   treeOf,
 } from '#services/runs/follow/subjects.ts'
-import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
+import { viewOfDispatch } from '#services/runs/gateway/views.ts'
 import { parseEvent } from '#services/runs/state/read.ts'
 import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
-import { type DispatchView, dispatchOf, goalIdOf, type RunView, runOf } from './runs.ts'
+import {
+  type DispatchView,
+  dispatchOf,
+  explainedError,
+  explainedRun,
+  goalIdOf,
+  nodeFault,
+  type RunView,
+  runOf,
+} from './runs.ts'
 
 /** `partial`: a piece of a text that comes as a whole later. */
 export type FollowedItem =
@@ -40,9 +49,10 @@ export const followRunOperation = defineOperation({
     const { relational } = context.platform.engines
     const goalId = goalIdOf(id)
     if (goalId === undefined) {
-      const { rootRunId } = await runOf(relational, id)
-      const events = await follow(context, treeOf(relational, rootRunId), keep)
-      return { run: viewOfRun(await runOf(relational, id)), events }
+      const begun = await runOf(relational, id)
+      if (begun.status === 'queued') await giveReason(context, begun.agent)
+      const events = await follow(context, treeOf(relational, begun.rootRunId), keep)
+      return { run: await explainedRun(context, await runOf(relational, id)), events }
     }
     await dispatchOf(relational, goalId)
     const giveFallen = createFallen(context, relational, goalId)
@@ -52,15 +62,22 @@ export const followRunOperation = defineOperation({
   },
 })
 
+/** Says at once why a run waits: its node has half a minute to come, which is long to be silent. */
+async function giveReason({ platform, output, signal }: Context, agent: string): Promise<void> {
+  const fault = await nodeFault(platform, agent, signal)
+  if (fault !== null) await output.item({ kind: 'status', agent, status: 'waits', error: fault })
+}
+
 /** Tells once of each agent of a dispatch that it will not answer. */
-function createFallen({ output }: Context, relational: Relational, goalId: number): () => Promise<void> {
+function createFallen(context: Context, relational: Relational, goalId: number): () => Promise<void> {
   const reported = new Set<string>()
   return async () => {
     const { runs } = await dispatchOf(relational, goalId)
     for (const { runId, agent, status, error } of runs) {
       if ((status !== 'failed' && status !== 'canceled') || reported.has(runId)) continue
       reported.add(runId)
-      await output.item({ kind: 'status', agent, status, error: error?.message ?? null })
+      const explained = await explainedError(context, { agent, error })
+      await context.output.item({ kind: 'status', agent, status, error: explained?.message ?? null })
     }
   }
 }

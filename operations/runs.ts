@@ -7,14 +7,16 @@ import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/notices.ts'
 import { checkedId, checkedMessage } from '#services/runs/gateway/requests.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
-import { loadNodes, type NodeSet, type RunNode } from '#services/runs/nodes/nodes.ts'
+import { createConnections, createProbeNode } from '#services/runs/nodes/adk/connections.ts'
+import { loadNodes, NodeFault, type NodeSet, type RunNode } from '#services/runs/nodes/nodes.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
 import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
 import { axon, cancelRun } from '#services/runs/state/end.ts'
+import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
-import { runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
+import { type Run, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { defineAction } from './action.ts'
-import { defineOperation, type OperationContext } from './operation.ts'
+import { defineOperation, type OperatedPlatform, type OperationContext } from './operation.ts'
 import { listPages, operator } from './operator.ts'
 
 /** Shown at once; the stream of the gateway has all. */
@@ -111,8 +113,9 @@ export const showRunOperation = defineOperation({
   /** Id of a run, or the number of a dispatch. */
   args: Type.Object({ id: Type.String() }),
   /** Items are events before the last ones. */
-  async run({ platform, output }: OperationContext<StoredEvent[]>, { id }): Promise<ShownRun> {
-    const { relational } = platform.engines
+  async run(context: OperationContext<StoredEvent[]>, { id }): Promise<ShownRun> {
+    const { output } = context
+    const { relational } = context.platform.engines
     const goalId = goalIdOf(id)
     if (goalId !== undefined) return { dispatch: viewOfDispatch(await dispatchOf(relational, goalId)) }
     const run = await runOf(relational, id)
@@ -123,7 +126,7 @@ export const showRunOperation = defineOperation({
       const rows = await readEvents(relational, { rootRunId, after, limit, ...own })
       return { rows, next: rows.at(-1)?.seq }
     })
-    return { run: viewOfRun(run), events }
+    return { run: await explainedRun(context, run), events }
   },
 })
 
@@ -157,6 +160,45 @@ export async function dispatchOf(relational: Relational, goalId: number) {
   const dispatch = await readDispatch(relational, goalId)
   if (!dispatch) throw new AppError('dispatch_not_found', `There is no dispatch ${goalId}.`)
   return dispatch
+}
+
+/**
+ * Why the node of an agent does not take its runs now; null where it answers, and where the file does not name it. For
+ * operators, who may know its host; its path and headers may hold secrets.
+ */
+export async function nodeFault(
+  { env, engines }: OperatedPlatform,
+  agent: string,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const node = loadNodes(env).byCodename(agent)
+  if (!node) return null
+  const states = await readNodeStates(engines.relational)
+  if (states.some(({ slug, status }) => slug === node.slug && status === 'up')) return null
+  try {
+    await createProbeNode(createConnections())(node, signal)
+    return null
+  } catch (error) {
+    if (!(error instanceof NodeFault)) throw error
+    return error.message.replace(/^The node/, `its node at ${new URL(node.url).host}`).replace(/\.$/, '')
+  }
+}
+
+/** The error of a run; where no node took it, with the fault of the node. */
+export async function explainedError(
+  { platform, signal }: Pick<OperationContext, 'platform' | 'signal'>,
+  { agent, error }: Pick<Run, 'agent' | 'error'>,
+): Promise<Run['error']> {
+  if (error?.code !== 'node_unavailable') return error
+  const fault = await nodeFault(platform, agent, signal)
+  return fault === null ? error : { ...error, message: `${error.message.replace(/\.$/, '')}: ${fault}.` }
+}
+
+export async function explainedRun(
+  context: Pick<OperationContext, 'platform' | 'signal'>,
+  run: Run,
+): Promise<RunView> {
+  return { ...viewOfRun(run), error: await explainedError(context, run) }
 }
 
 /** Undefined for what is no number. */

@@ -118,6 +118,13 @@ describe('an address', () => {
     )
     expect([answer.status, answer.json.code]).toEqual([status, code])
   })
+
+  it('in upper case is answered with the rule, and with the agents that there are', async () => {
+    const { json } = await platform.call('POST', '/WHALE/run', { body: { newMessage: message('x') } })
+    expect(json.detail).toMatch(
+      /^There is no agent "WHALE"\. Agents are written in lower case in the path\. There are .*whale/,
+    )
+  })
 })
 
 describe('rights', () => {

@@ -67,10 +67,21 @@ export function isAway({ status, code }: ProblemError): boolean {
   return status === 503 || (status >= 502 && code === `http_${status}`)
 }
 
-export function noAnswer(cause: unknown, timeoutMs: number): ProblemError {
-  return cause instanceof Error && cause.name === 'TimeoutError'
-    ? ownProblem('timeout', `no answer within ${timeoutMs} ms`, cause)
-    : ownProblem('no_answer', 'the connection failed before an answer came', cause)
+/** `host`: with its port; what else is in an address may be secret. */
+export function noAnswer(cause: unknown, host: string, timeoutMs: number): ProblemError {
+  if (cause instanceof Error && cause.name === 'TimeoutError') {
+    return ownProblem('timeout', `no answer from ${host} within ${timeoutMs} ms`, cause)
+  }
+  const code = codeOf(cause)
+  const reason = code === undefined ? '' : ` (${code})`
+  return ownProblem('no_answer', `the connection to ${host} failed before an answer came${reason}`, cause)
+}
+
+/** The system's code, for example ECONNREFUSED: fetch has it at the cause of its error. */
+function codeOf(error: unknown): string | undefined {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown }
+  if (typeof code === 'string' && /^\w{1,40}$/.test(code)) return code
+  return cause === undefined ? undefined : codeOf(cause)
 }
 
 export function closed(): ProblemError {

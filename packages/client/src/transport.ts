@@ -97,7 +97,7 @@ export function createTransport(options: TransportOptions): Transport {
     } catch (error) {
       if (error instanceof ProblemError) throw error
       call.signal?.throwIfAborted()
-      throw closing.signal.aborted ? closed() : noAnswer(error, timeoutMs)
+      throw closing.signal.aborted ? closed() : noAnswer(error, hostOf(options.baseUrl, call), timeoutMs)
     } finally {
       clearTimeout(timer)
     }
@@ -184,6 +184,10 @@ function urlOf(baseUrl: string, { path, query }: Call): string {
     for (const one of value === undefined ? [] : [value].flat()) url.searchParams.append(name, one)
   }
   return url.href
+}
+
+function hostOf(baseUrl: string, { path }: Call): string {
+  return URL.canParse(path, baseUrl) ? new URL(path, baseUrl).host : 'the server'
 }
 
 function pause(ms: number, signal?: AbortSignal): Promise<void> {

@@ -208,13 +208,31 @@ test('ids cannot lead to another path', async () => {
   expect(sent.map(({ path }) => path)).toEqual(['/v1/operations/..%2Fa%20b%2F%252e'])
 })
 
+test('a connection that fails is named with host, port and reason, and without a password', async () => {
+  const client = createClient({
+    vectorUrl: 'http://user:s3cret@127.0.0.1:9/p',
+    attemptsMax: 1,
+    fetch: refuse,
+  })
+  await expect(client.health()).rejects.toMatchObject({
+    code: 'no_answer',
+    message: 'no_answer: the connection to 127.0.0.1:9 failed before an answer came (ECONNREFUSED)',
+  })
+})
+
+/** As the global fetch fails. */
+const refuse = async () => {
+  throw new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'ECONNREFUSED' }) })
+}
+
 test('no answer in time is a timeout, and a closed client sends nothing more', async () => {
   const silent = (_input: unknown, init: RequestInit) =>
     new Promise<Response>((_resolve, reject) => {
       init.signal?.addEventListener('abort', () => reject(init.signal?.reason))
     })
   const { client } = clientOver(() => ({}), { fetch: silent as typeof fetch, timeoutMs: 20, attemptsMax: 2 })
-  await expect(client.health()).rejects.toMatchObject({ code: 'timeout', status: 0 })
+  const message = 'timeout: no answer from gateway.test within 20 ms'
+  await expect(client.health()).rejects.toMatchObject({ code: 'timeout', status: 0, message })
   const other = clientOver(() => ({}), { fetch: silent as typeof fetch })
   const health = other.client.health()
   await other.client.close()

@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { visible } from '#lib/schema-faults.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
@@ -183,9 +184,24 @@ function nodeNamed(nodes: NodeSet, appName: string | undefined): RunNode {
 function nodeOf(nodes: NodeSet, slug: string): RunNode {
   const node = nodes.bySlug(slug)
   if (node) return node
-  throw new AppError(
+  throw agentNotFound(nodes, slug)
+}
+
+const namedMax = 10
+
+/** AppError `agent_not_found` that names agents: nothing else lists them to callers with a gateway key. */
+function agentNotFound({ nodes }: NodeSet, slug: string): AppError {
+  const named = nodes.slice(0, namedMax).map((node) => node.slug)
+  const more = nodes.length - named.length
+  const there = named.length === 0 ? 'The nodes file names none' : `There are ${named.join(', ')}`
+  const isLower = slug === slug.toLowerCase()
+  return new AppError(
     'agent_not_found',
-    `There is no agent ${JSON.stringify(slug.slice(0, 64).toWellFormed())}.`,
+    [
+      `There is no agent ${visible(slug)}.`,
+      ...(isLower ? [] : ['Agents are written in lower case in the path.']),
+      `${there}${more > 0 ? ` and ${more} more` : ''}.`,
+    ].join(' '),
   )
 }
 

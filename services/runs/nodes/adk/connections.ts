@@ -85,7 +85,8 @@ const tlsCodes = /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|EPROT
 /** Fault of a call that started no run, however it failed. */
 export function unavailable(error: unknown): NodeFault {
   if (error instanceof NodeFault) return error
-  return new NodeFault('unavailable', `The node does not answer (${codeOf(error)}).`)
+  const code = codeOf(error)
+  return new NodeFault('unavailable', `The node does not answer (${reasons[code] ?? code}).`)
 }
 
 /** Fault of a call that may have started the run. */
@@ -103,6 +104,18 @@ export function refusedRun(status: number): NodeFault {
   // 4xx of the address or credential, too many requests, and proxies in front of the node.
   const neverBegan = status < 400 || [401, 403, 404, 405, 408, 421, 425, 429, 502, 503, 504].includes(status)
   return new NodeFault(neverBegan ? 'unavailable' : 'agent_error', message)
+}
+
+/** Codes of failed connections that people meet, in words. */
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+  ENOTFOUND: 'unknown host name',
+  EAI_AGAIN: 'the host name cannot be looked up now',
+  ETIMEDOUT: 'no connection in time',
+  UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
+  TimeoutError: 'no answer in time',
 }
 
 function codeOf(error: unknown): string {
