@@ -24,7 +24,7 @@ afterAll(async () => {
   await newcomer?.close()
 })
 
-test('a newcomer provisions an agent, writes a note, finds it and talks to an agent, by the README alone', async () => {
+test('a newcomer provisions an agent, writes a note, finds it, talks to an agent and follows that, by the README alone', async () => {
   const [, consoleUrl = ''] = /^console (\S+)$/m.exec(platform.output()) ?? []
   const first = readFileSync(join(newcomer.folder, '.flotilla/admin-password'), 'utf8').trim()
   const page = await chromium.newPage({ viewport: { width: 1000, height: 620 } })
@@ -89,5 +89,8 @@ test('a newcomer provisions an agent, writes a note, finds it and talks to an ag
     .waitFor()
   await keep('Two agents answer a message, each in a lane of its own.')
   expect(await violationsOf(page)).toEqual([])
+
+  await page.getByRole('link', { name: 'Follow it through the platform' }).click()
+  await page.getByText('runs.events').first().waitFor()
   await keepPictures(await chromium.newPage(), 'newcomer', shots)
 })

@@ -1,11 +1,9 @@
 /** Dead letters of the workers: replayed or discarded by selection or by filter. */
 
 import { useState } from 'react'
-import { Link } from 'wouter'
 import { useParam } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { bytes, count, plural } from '../data/format.ts'
-import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -14,6 +12,7 @@ import { Empty, Loaded } from '../ui/loaded.tsx'
 import { Page } from '../ui/page.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { FollowLink } from './follow-link.tsx'
 import { type Meant, TreatDialog, type Verb } from './treat-dialog.tsx'
 
 type Letter = Data['DeadLetters']['dead_letters'][number]
@@ -181,8 +180,6 @@ function ShowDialog({ letter, onClose }: { letter: Letter; onClose: () => void }
   const shown = useRead(['dead-letters', 'show', topic, key], () =>
     take(api.GET('/api/v1/dead-letters/show', { params })),
   )
-  const mayFollow = useMay('GET /api/v1/requests/:id')
-  const requestId = mayFollow && headers['request-id']
   return (
     <Dialog title={key} onClose={onClose}>
       <p>
@@ -201,11 +198,7 @@ function ShowDialog({ letter, onClose }: { letter: Letter; onClose: () => void }
         }
       </Loaded>
       <Json label="Headers" value={headers} />
-      {requestId && (
-        <p>
-          <Link href={linkTo('/requests', requestId)}>Follow its request</Link>
-        </p>
-      )}
+      <FollowLink id={headers['request-id']} />
       <div className="buttons">
         <button type="button" onClick={onClose}>
           Close

@@ -13,6 +13,7 @@ import { Page, Section } from '../ui/page.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { countsIn, DispatchStatus } from './dispatches.tsx'
+import { FollowLink } from './follow-link.tsx'
 import { EventList } from './run-events.tsx'
 import { Lanes } from './run-lanes.tsx'
 import { RunStatus } from './runs.tsx'
@@ -118,7 +119,6 @@ function Whole({ dispatch }: { dispatch: Dispatch }) {
 function About({ dispatch }: { dispatch: Dispatch }) {
   const { goalId, status, counts, userId, sessionId, deadline } = dispatch
   const mayGoals = useMay('GET /api/v1/goals/:id')
-  const mayFollow = useMay('GET /api/v1/requests/:id')
   const goal = useRead(['goals', 'one', goalId], () =>
     take(api.GET('/api/v1/goals/{id}', { params: { path: { id: String(goalId) } } })),
   )
@@ -142,11 +142,7 @@ function About({ dispatch }: { dispatch: Dispatch }) {
           ['Deadline', <Time key="deadline" at={deadline} />],
         ]}
       />
-      {mayFollow && (
-        <p>
-          <Link href={linkTo('/requests', goalId)}>Follow it through the log</Link>
-        </p>
-      )}
+      <FollowLink id={goalId} />
     </>
   )
 }

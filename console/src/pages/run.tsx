@@ -11,6 +11,7 @@ import { Facts } from '../ui/facts.tsx'
 import { Failed, Loaded } from '../ui/loaded.tsx'
 import { Page, Section } from '../ui/page.tsx'
 import { Time } from '../ui/time.tsx'
+import { FollowLink } from './follow-link.tsx'
 import { EventList } from './run-events.tsx'
 import { Lanes } from './run-lanes.tsx'
 import { type Run, RunStatus, tookOf } from './runs.tsx'
@@ -97,7 +98,12 @@ function About({ run }: { run: Run }) {
   if (skipped.length > 0) {
     facts.push(['Did not join', skipped.map(({ agent, reason }) => `${agent} (${reason})`).join(', ')])
   }
-  return <Facts of={facts} />
+  return (
+    <>
+      <Facts of={facts} />
+      <FollowLink id={runId} />
+    </>
+  )
 }
 
 function RunLink({ runId, children = runId }: { runId: string; children?: string }) {

@@ -15,6 +15,7 @@ import { Status, type Tone } from '../ui/status.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Ago, Time } from '../ui/time.tsx'
 import { AttemptBars, saidOf, useBars } from './attempt-bars.tsx'
+import { FollowLink } from './follow-link.tsx'
 import { TargetActions } from './target-actions.tsx'
 import { type Target, TargetState } from './webhooks.tsx'
 
@@ -138,7 +139,6 @@ function About({ target }: { target: Target }) {
 /** The delivery that is being tried, and how it went so far: those behind it wait for it. */
 function Head({ target, attempts }: { target: Target; attempts: readonly Attempt[] }) {
   const { head, head_age_s, next_attempt_at } = target
-  const mayFollow = useMay('GET /api/v1/requests/:id')
   const own = head
     ? attempts.filter(({ sequence, kind }) => sequence === head.sequence && kind !== 'state')
     : []
@@ -176,11 +176,7 @@ function Head({ target, attempts }: { target: Target; attempts: readonly Attempt
               ))}
             </ul>
           )}
-          {mayFollow && (
-            <p>
-              <Link href={linkTo('/requests', `${target.target}/${head.sequence}`)}>Follow it</Link>
-            </p>
-          )}
+          <FollowLink id={`${target.target}/${head.sequence}`} />
         </>
       )}
     </Section>
