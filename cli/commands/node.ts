@@ -12,6 +12,7 @@ import { homeOf } from '#runtime/start/settings.ts'
 import { defaultKeyFile } from '#services/access/agents/agents.ts'
 import { loadNodes, type RunNode } from '#services/runs/nodes/nodes.ts'
 import { openReferenceAgents } from '#services/runs/reference-node/agents.ts'
+import { createFacts } from '#services/runs/reference-node/facts.ts'
 import { modelOf, modelSettings } from '#services/runs/reference-node/model.ts'
 import { openNodeServer } from '#services/runs/reference-node/node-server.ts'
 import { type ReferenceAgent, referenceAgents } from '#services/runs/reference-node/roster.ts'
@@ -77,6 +78,7 @@ async function serve(options: NodeOptions, cli: Cli): Promise<void> {
       openReferenceAgents({
         agents: [agent],
         memoryOf: () => memoryOf(slug, options, cli),
+        facts: createFacts({ home: homeOf(env) }),
         compose: modelOf(loadConfig(modelSettings, env)),
         log,
       }),

@@ -54,7 +54,12 @@ async function ask(nodes: Record<string, Entry>, app: string, text: string, sess
     .map((frame) => JSON.parse(frame.slice('data: '.length)))
 }
 
-test('six agents answer at one port from what the fleet knows, and note that they were asked', async () => {
+async function saidBy(nodes: Record<string, Entry>, app: string, text: string, sessionId = 's') {
+  const [event] = await ask(nodes, app, text, sessionId)
+  return event.content.parts[0].text as string
+}
+
+test('six agents answer at one port, each by its role, and leave no notes', async () => {
   const own = await open()
   const nodes = nodesOf(own)
   expect(Object.keys(nodes)).toEqual(['whale', 'pulse', 'cipher', 'atlas', 'nexus', 'axon'])
@@ -69,18 +74,43 @@ test('six agents answer at one port from what the fleet knows, and note that the
   const client = await own.clientOf('scout', { hubUrl: own.addresses.hub_url })
   const { data } = await client.embeddings('How the courier is deployed by night')
   const vector = data[0]!.embedding
-  const payload = { title: 'Deploying the courier', mind_path: 'docs/courier.md' }
+  const payload = { title: 'Deploying the courier', mind_path: 'docs/courier.md', text: 'By night.' }
   await client.upsert('knowledgebase', [{ id: 'k-1', vector, payload }], { wait: true })
-  const [event] = await ask(nodes, 'atlas', 'how is the courier deployed by night?')
-  const [{ text }] = event.content.parts
-  expect(text).toMatch(
-    /1\. `Deploying the courier` \(score 0\.\d\d, knowledgebase, id `k-1`, `docs\/courier\.md`\)/,
+  const question = 'how is the courier deployed by night?'
+  const hit =
+    /1\. \[`Deploying the courier`\]\(\/console\/search\?in=knowledgebase&like=k-1\) \(score 0\.\d\d, knowledgebase, `docs\/courier\.md`\)/
+  const said = Object.fromEntries(
+    await Promise.all(Object.keys(nodes).map(async (slug) => [slug, await saidBy(nodes, slug, question)])),
   )
-  const note = Number(/Noted as note (\d+)\.$/.exec(text)?.[1])
-  const noted = await client.notes.get(note)
-  expect(noted).toMatchObject({ author: 'atlas', subject: 'Asked: ATLAS answered a question' })
-  // Everybody reads notes, and nobody else a run.
-  expect(JSON.stringify(noted)).not.toMatch(/courier|k-1/i)
+  for (const text of Object.values(said)) expect(text).toMatch(hit)
+  expect(said.whale).toMatch(/^\*\*1 record speaks of it\*\*.*\n\n1\. .*\n {3}`By night\.`/)
+  expect(said.pulse).toMatch(/^\*\*All is well\.\*\*\n\nThese answer: vector engine/)
+  expect(said.pulse).toMatch(/reader group/)
+  expect(said.cipher).toContain('tier infra-architect: [`scout`](/console/agents/scout)')
+  expect(said.atlas).toMatch(/^\*\*1 of 1 document speaks of it\.\*\*/)
+  expect(said.nexus).toMatch(/^\*\*All is reachable:\*\* no webhook targets and 6 nodes\./)
+  expect(
+    Object.values(said)
+      .join('\n')
+      .match(/No model is set/g),
+  ).toHaveLength(1)
+  expect(Object.values(said).join('\n')).not.toContain('could not be read')
+  expect((await client.notes.list()).records).toEqual([])
+  await client.close()
+})
+
+test('an agent notes what it is asked to note, once', async () => {
+  const own = await open()
+  const nodes = nodesOf(own)
+  const asked = 'Note this: the crane is broken\nsince noon'
+  const said = await saidBy(nodes, 'atlas', asked)
+  expect(said).toMatch(/^Noted as \[note \d+\]\(\/console\/notes\/\d+\): `the crane is broken`$/)
+  expect(await saidBy(nodes, 'atlas', asked)).toBe(said)
+  const client = await own.clientOf('scout', { hubUrl: own.addresses.hub_url })
+  const { records } = await client.notes.list()
+  expect(records).toMatchObject([
+    { author: 'atlas', subject: 'the crane is broken', body: 'the crane is broken\nsince noon' },
+  ])
   await client.close()
 })
 
@@ -141,8 +171,10 @@ test('one of them runs as a process of its own, with the port and the token of t
   expect(node.stdout()).toBe(`node_url http://127.0.0.1:${port}\nready\n`)
   expect((await fetch(`http://127.0.0.1:${port}/list-apps`)).status).toBe(401)
   const nodes = { scout: { ...entry, headers: { Authorization: 'Bearer secret-token' } } }
-  const [event] = await ask(nodes, 'scout', 'what is new?')
-  expect(event.content.parts[0].text).toMatch(/Noted as note \d+\.$/)
+  expect(await saidBy(nodes, 'scout', 'what is new?')).toMatch(
+    /^\*\*Nothing in `knowledgebase` and `fleet_notes`/,
+  )
+  expect(await saidBy(nodes, 'scout', 'note this: all is quiet')).toMatch(/^Noted as \[note \d+\]/)
   node.child.kill('SIGTERM')
   expect((await node.finished).code).toBe(0)
   const refused = await runFlotilla(['node', '--agent', 'NOBODY', '--host', '0.0.0.0'], env)

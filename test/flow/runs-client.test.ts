@@ -61,7 +61,7 @@ describe.each(callers)('over %s', (_name, self, calls) => {
     expect(authors.size).toBe(6)
     expect(stream.result).toMatchObject({
       status: 'completed',
-      result: expect.stringMatching(/^Conclusion: all 5/),
+      result: expect.stringMatching(/^\*\*All 5 agents answered\./),
     })
     expect(await calls().dispatches.cancel(goalId)).toMatchObject({ status: 'completed' })
   })

@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { inject } from 'vitest'
 import { type Client, type ClientOptions, createClient } from '#client/client.ts'
+import { createControlHandler } from '#operations/control-handler.ts'
+import { operations } from '#operations/list.ts'
 import type { Platform } from '#runtime/start/platform.ts'
 import type { Service } from '#runtime/start/service.ts'
 import { startPlatform } from '#runtime/start/start.ts'
@@ -66,7 +68,7 @@ export async function openGatewayPlatform(
     },
     log,
     print() {},
-    control: () => async () => null,
+    control: createControlHandler(operations),
   }).catch((error: unknown) => {
     rmSync(home, { recursive: true, force: true })
     throw error

@@ -1,14 +1,16 @@
-/** What an agent uses of the platform: it recalls what the fleet knows about a question, and notes that it was asked. */
+/** What an agent uses of the platform: it recalls what the fleet knows about a question, and writes the notes that it is asked for. */
 
 import { existsSync } from 'node:fs'
 import { type Client, createClient } from '#client/client.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 
 /** What an agent of a node uses of the platform. */
-export type Memory = Pick<Client, 'embeddings' | 'search' | 'notes'>
+export type Memory = Pick<Client, 'embeddings' | 'search' | 'scroll' | 'notes' | 'health' | 'stats'>
+
+export type Collection = 'fleet_notes' | 'knowledgebase' | 'posts' | 'almemsha'
 
 export interface Found {
-  collection: string
+  collection: Collection
   id: string
   score: number
   title: string
@@ -18,50 +20,104 @@ export interface Found {
   text: string | undefined
 }
 
-const collections = ['knowledgebase', 'fleet_notes'] as const
 /** Only notes of the hub: the same collection has audit notes. */
 const hubNotes = { must: [{ key: 'tags', match: { value: 'note' } }] }
-/** Subjects of the notes that are written here begin so. They are no sources. */
-const askedMark = 'Asked: '
-const foundMax = 3
-/** More than are shown, because some are left out. */
-const searchedMax = 12
+/** Weaker hits of the built-in embedder share a syllable with the question, and no more. */
+const scoreMin = 0.2
 const questionLengthMax = 2_000
 
-/** The best first. */
-export async function recall(memory: Memory, question: string, signal: AbortSignal): Promise<Found[]> {
+interface Wanted {
+  collections: readonly Collection[]
+  /** Over all of them. */
+  limit: number
+}
+
+export async function embedded(memory: Memory, question: string): Promise<number[]> {
   const { data } = await memory.embeddings(question.slice(0, questionLengthMax))
-  signal.throwIfAborted()
-  const vector = data[0]!.embedding
+  return data[0]!.embedding
+}
+
+/** The best first, without weak ones. */
+export async function recall(
+  memory: Memory,
+  vector: number[],
+  { collections, limit }: Wanted,
+  signal: AbortSignal,
+): Promise<Found[]> {
   const found = await Promise.all(
     collections.map(async (collection) => {
       const filter = collection === 'fleet_notes' ? { filter: hubNotes } : {}
-      const { results } = await memory.search({ collection, vector, limit: searchedMax, signal, ...filter })
+      const scored = { limit, scoreThreshold: scoreMin }
+      const { results } = await memory.search({ collection, vector, signal, ...scored, ...filter })
       return results.map((hit) => foundOf(collection, hit))
     }),
   )
-  return found
+  const best = found
     .flat()
-    .filter(({ score, title }) => score > 0 && !title.startsWith(askedMark))
     .sort((a, b) => b.score - a.score)
-    .slice(0, foundMax)
+    .slice(0, limit)
+  return Promise.all(best.map((one) => withText(memory, one)))
 }
 
-/** Notes that the agent was asked, not what, nor by whom: everybody reads notes. Resolves with the note's number. */
+/** The point of a note has no text; one that was deleted meanwhile stays without. */
+async function withText(memory: Memory, found: Found): Promise<Found> {
+  const note = noteNumber(found)
+  if (found.text !== undefined || note === undefined) return found
+  const text = await memory.notes.get(note).then(
+    ({ body }) => body,
+    () => undefined,
+  )
+  return { ...found, text }
+}
+
+/** Its number at the hub, where the point is a note. */
+export function noteNumber({ collection, id }: Pick<Found, 'collection' | 'id'>): number | undefined {
+  const [, number] = (collection === 'fleet_notes' && /^note-(\d{1,15})$/.exec(id)) || []
+  return number === undefined ? undefined : Number(number)
+}
+
+/** Refused handshakes among the audit notes since `sinceMs` (ms since 1970). */
+export async function failedHandshakes(memory: Memory, sinceMs: number, signal: AbortSignal) {
+  const read = async (key: string, value: string) => {
+    const filter = {
+      must: [
+        { key: 'tags', match: { value: 'auth' } },
+        { key, match: { value } },
+      ],
+    }
+    const page = await memory.scroll({ collection: 'fleet_notes', limit: auditNotesMax, filter, signal })
+    const recent = page.points.filter(({ payload }) => Date.parse(String(payload?.updated_at)) >= sinceMs)
+    return { recent, isCut: page.next_offset !== null }
+  }
+  const [refused, strangers] = await Promise.all([
+    read('outcome', 'invalid_signature'),
+    // The audit counts callers that are no agents under this name, once a minute.
+    read('tags', '(unknown)'),
+  ])
+  return {
+    /** Titles of the notes, the oldest first. */
+    refused: refused.recent.map(({ id, payload }) => String(payload?.title ?? id)),
+    strangers: strangers.recent.reduce((sum, { payload }) => sum + (Number(payload?.count) || 1), 0),
+    /** There are more audit notes than were read. */
+    isCut: refused.isCut || strangers.isCut,
+  }
+}
+
+const auditNotesMax = 1_000
+const subjectLengthMax = 120
+
+/** Writes the note in the agent's name. The same `key` makes no second note. Resolves with the note's number. */
 export async function remember(
   memory: Memory,
-  { codename, key }: { codename: string; key: string },
+  text: string,
+  key: string,
   signal: AbortSignal,
-): Promise<number> {
-  const note = await memory.notes.create(
-    {
-      subject: `${askedMark}${codename} answered a question`,
-      body: 'The question and the answer are with the run, for those who may see it.',
-      priority: 'low',
-    },
-    { idempotencyKey: key, signal },
-  )
-  return note.id
+): Promise<{ id: number; subject: string }> {
+  const letters = [...(text.split('\n', 1)[0] ?? '').replace(/\s+/g, ' ').trim()]
+  const subject =
+    letters.length > subjectLengthMax ? `${letters.slice(0, subjectLengthMax).join('')}…` : letters.join('')
+  const { id } = await memory.notes.create({ subject, body: text }, { idempotencyKey: key, signal })
+  return { id, subject }
 }
 
 interface Hit {
@@ -70,7 +126,7 @@ interface Hit {
   payload?: Record<string, unknown> | null
 }
 
-function foundOf(collection: string, { id, score, payload }: Hit): Found {
+function foundOf(collection: Collection, { id, score, payload }: Hit): Found {
   const text = (name: string) => {
     const value = payload?.[name]
     return typeof value === 'string' && value !== '' ? value : undefined

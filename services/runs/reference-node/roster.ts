@@ -1,4 +1,7 @@
-/** What an agent behind a node is, and the six agents of the reference nodes. */
+/** What an agent behind a node is, what a role is, and the six agents of the reference nodes. */
+
+import type { Facts } from './facts.ts'
+import type { Collection, Found, Memory } from './memory.ts'
 
 export interface Message {
   /** The text parts. */
@@ -20,6 +23,31 @@ export interface NodeAgent {
   /** Ends when the signal aborts; what it throws is shown to the caller as the agent's fault. */
   answer(message: Message, signal: AbortSignal): AsyncIterable<Said>
 }
+
+/** A question, and what an answer is made from. */
+export interface Asked {
+  /** As the run names its user. */
+  userId: string
+  memory: Memory
+  facts: Facts
+  signal: AbortSignal
+  /** Resolves with undefined where it could not be read, which the answer then says. */
+  read<T>(what: string, from: () => Promise<T>): Promise<T | undefined>
+  /** Records about the question, the best first. */
+  search(collections: readonly Collection[], limit: number): Promise<Found[] | undefined>
+}
+
+export interface Answer {
+  /** Markdown. The first one says the answer in a sentence. Empty ones are left out. */
+  paragraphs: string[]
+  /** Records behind it, the best first. */
+  found: readonly Found[]
+}
+
+export type Role = (asked: Asked) => Promise<Answer>
+
+/** Where agents look whose answer is not about records. */
+export const usual = ['knowledgebase', 'fleet_notes'] as const
 
 export interface ReferenceAgent {
   /** Its path at the run gateway, its app's name at the node, and its agent id. */

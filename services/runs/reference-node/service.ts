@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import type { Logger } from 'pino'
 import { type Static, Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
+import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { type Closeable, createScope } from '#lib/resource.ts'
 import { writeByRename } from '#runtime/start/addresses.ts'
@@ -20,6 +21,9 @@ import {
   placePrivateKey,
   provisionAgent,
 } from '#services/access/agents/agents.ts'
+import { loadNodes } from '../nodes/nodes.ts'
+import { type NodeState, readNodeStates } from '../state/node-rows.ts'
+import { createFacts } from './facts.ts'
 import { modelOf, modelSettings } from './model.ts'
 import type { NodeServer } from './node-server.ts'
 import { type NodeAgent, referenceAgents } from './roster.ts'
@@ -65,6 +69,7 @@ async function startReferenceNodes(context: Context): Promise<Closeable> {
       openReferenceAgents({
         agents: referenceAgents,
         memoryOf: ({ slug }) => ({ agentId: slug, privateKeyFile: defaultKeyFile(home, slug), home }),
+        facts: createFacts({ home, nodes: () => namedNodes(engines.relational, env) }),
         compose: modelOf(context.config),
         log,
       }),
@@ -74,11 +79,24 @@ async function startReferenceNodes(context: Context): Promise<Closeable> {
     keepNodesFile(home, kept, { ...kept, port }, log)
     const provisioned = await provisionOnce({ relational: engines.relational, home, log }, kept.provisioned)
     writeByRename(join(home, keptName), { ...kept, port, provisioned })
-    log.info({ url: server.url, agents: [...fleet.agents.keys()] }, 'reference-nodes.ready')
+    const { OPENAI_BASE_URL, OPENAI_MODEL } = context.config
+    const model = OPENAI_BASE_URL === undefined ? 'none' : OPENAI_MODEL
+    log.info({ url: server.url, agents: [...fleet.agents.keys()], model }, 'reference-nodes.ready')
     return scope
   } catch (error) {
     await scope.close()
     throw error
+  }
+}
+
+/** The state of the nodes that the file names; of all that were there where it cannot be read. */
+async function namedNodes(relational: Relational, env: Environment): Promise<NodeState[]> {
+  const states = await readNodeStates(relational)
+  try {
+    const named = new Set(loadNodes(env).nodes.map(({ slug }) => slug))
+    return states.filter(({ slug }) => named.has(slug))
+  } catch {
+    return states
   }
 }
 

@@ -42,20 +42,24 @@ test('a message is sent as a chat completion', async () => {
     {
       url: '/v1/chat/completions',
       key: 'Bearer secret',
-      body: { model: 'small', messages: [{ role: 'user', content: 'hello' }], max_completion_tokens: 800 },
+      body: { model: 'small', messages: [{ role: 'user', content: 'hello' }], max_completion_tokens: 8_192 },
     },
   ])
 })
 
-test('an endpoint that knows the limit by its old name alone gets that, and from then on', async () => {
+test.each([
+  ['by its old name alone', ['max_completion_tokens'], ['max_tokens']],
+  ['by no name, or takes fewer', ['max_completion_tokens', 'max_tokens'], []],
+])('an endpoint that knows the limit %s gets that, and from then on', async (_how, refused, taken) => {
   const names: string[][] = []
   const server = createServer(async (request, response) => {
     let text = ''
     for await (const chunk of request) text += chunk
     const { model: _, messages: __, ...rest } = JSON.parse(text)
-    names.push(Object.keys(rest))
-    const refused = '{"error":{"message":"Unknown parameter: max_completion_tokens"}}'
-    if ('max_completion_tokens' in rest) response.writeHead(400).end(refused)
+    const limits = Object.keys(rest)
+    names.push(limits)
+    const fault = refused.find((name) => limits.includes(name))
+    if (fault) response.writeHead(400).end(`{"error":{"message":"Refused parameter: ${fault}"}}`)
     else response.end('{"choices":[{"message":{"content":"hello"}}]}')
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -66,13 +70,22 @@ test('an endpoint that knows the limit by its old name alone gets that, and from
   const compose = modelOf(settings(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`))!
   expect(await compose(messages, never)).toBe('hello')
   expect(await compose(messages, never)).toBe('hello')
-  expect(names).toEqual([['max_completion_tokens'], ['max_tokens'], ['max_tokens']])
+  expect(names).toEqual([...refused.map((name) => [name]), taken, taken])
 })
+
+test('thoughts in front of an answer are left out', async () => {
+  const content = '<think>By day?\nNo.</think>\n\nBy night.'
+  const { url } = await endpointOf(200, JSON.stringify({ choices: [{ message: { content } }] }))
+  expect(await modelOf(settings(url))!(messages, never)).toBe('By night.')
+})
+
+const cut = '{"choices":[{"finish_reason":"length","message":{"content":"<think>By day?"}}]}'
 
 test.each([
   ['a refusal, whose words stay away', 401, '{"error":"key secret is wrong"}', 'answered 401'],
-  ['no JSON', 200, 'hello', 'said nothing'],
+  ['no JSON', 200, 'hello', 'no JSON'],
   ['no text', 200, '{"choices":[]}', 'said nothing'],
+  ['a thought that was cut off', 200, cut, 'used up'],
   ['an empty text', 200, '{"choices":[{"message":{"content":" "}}]}', 'said nothing'],
   ['far too much', 200, 'x'.repeat(1_100_000), 'too much'],
 ])('%s is a fault', async (_what, status, body, fault) => {
@@ -80,6 +93,14 @@ test.each([
   const asking = modelOf(settings(url))!(messages, never)
   await expect(asking).rejects.toThrow(fault)
   await expect(asking).rejects.not.toThrow('secret')
+})
+
+test('an endpoint that is away, or slow, is a fault in plain words', async () => {
+  const away = modelOf(settings('http://127.0.0.1:1/v1'))!
+  await expect(away(messages, never)).rejects.toThrow(/^its endpoint does not answer$/)
+  const { url } = await endpointOf(200, null)
+  const slow = modelOf(settings(url))!(messages, never, 50)
+  await expect(slow).rejects.toThrow(/^it took longer than 0.05 seconds$/)
 })
 
 test('a caller that leaves ends the asking', async () => {
