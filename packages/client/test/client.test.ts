@@ -211,6 +211,7 @@ test('ids cannot lead to another path', async () => {
 test('a connection that fails is named with host, port and reason, and without a password', async () => {
   const client = createClient({
     vectorUrl: 'http://user:s3cret@127.0.0.1:9/p',
+    agentId: 'whale',
     attemptsMax: 1,
     fetch: refuse,
   })
