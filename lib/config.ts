@@ -22,7 +22,7 @@ export function loadConfig<S extends TObject>(schema: S, env: Environment): Stat
   }
   const value = Value.Convert(schema as TSchema, Value.Default(schema as TSchema, raw))
   if (!Value.Check(schema as TSchema, value)) {
-    const errors = faultsOf(schema as TSchema, value, raw)
+    const errors = faultsOf(schema as TSchema, value, env)
     const lines = errors.map(({ path, message }) => `${path} ${message}`).join('; ')
     throw new AppError('invalid_configuration', `Correct these environment variables: ${lines}.`, { errors })
   }
@@ -30,12 +30,12 @@ export function loadConfig<S extends TObject>(schema: S, env: Environment): Stat
 }
 
 /** Name and fault of each faulty variable. What refuses a URL does not show it: it may hold a password. */
-function faultsOf(schema: TSchema, value: unknown, raw: Readonly<Record<string, unknown>>): FieldError[] {
+function faultsOf(schema: TSchema, value: unknown, env: Environment): FieldError[] {
   const faults = wordedFaults(Value.Errors(schema, value), schema, value).map((found) => {
     const name = found.path.slice(1)
     if (found.fault === 'is required') return [name, 'must be set'] as const
-    // As it was written: 08080 and not 8,080.
-    const shown = found.value === undefined ? found : { ...found, value: visible(raw[name]) }
+    // As it was written, not as it was read.
+    const shown = found.value === undefined ? found : { ...found, value: visible(env[name]) }
     return [name, settingSentence(shown)] as const
   })
   return [...new Map(faults)].map(([path, message]) => ({ path, message }))

@@ -94,7 +94,7 @@ function endOf(followed: Followed): string {
     return line`[dispatch ${goalId} ${status}: ${completed} of ${runs.length} agents answered${without}]`
   }
   const { runId, sessionId, status, error, skipped } = followed.run
-  const why = error ? `: ${error.message}` : ''
+  const why = error ? `: ${error.message.replace(/\.$/, '')}` : ''
   return [
     ...skipped.map(({ agent, reason }) => line`[${agent} did not join: ${reason}]`),
     line`[${runId} ${status}${why}; session ${sessionId}]`,

@@ -10,7 +10,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { AppError, describeError, type ErrorCode } from '#lib/errors.ts'
+import { AppError, describeError, type ErrorCode, type FieldError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { systemFault } from '#lib/system-faults.ts'
 import { readRunFile, runFile, writeByRename } from './addresses.ts'
@@ -48,7 +48,7 @@ type Line =
   | { kind: 'item'; value: unknown }
   | { kind: 'progress'; value: Progress }
   | { kind: 'result'; value: unknown }
-  | { kind: 'error'; code: ErrorCode; message: string }
+  | { kind: 'error'; code: ErrorCode; message: string; errors?: FieldError[] }
 
 export type ControlHandler = (
   request: ControlRequest,
@@ -103,7 +103,10 @@ export async function callControl(
     for await (const text of linesOf(response)) {
       const line = JSON.parse(text) as Line
       if (line.kind === 'result') return line.value
-      if (line.kind === 'error') throw new AppError(line.code, line.message)
+      if (line.kind === 'error') {
+        const { code, message, errors } = line
+        throw new AppError(code, message, errors ? { errors } : {})
+      }
       if (line.kind === 'item') await output.item(line.value)
       else output.progress(line.value)
     }
@@ -188,7 +191,12 @@ async function readRequest(request: IncomingMessage): Promise<ControlRequest> {
 function errorLine(error: unknown): Line {
   const known = error instanceof AppError ? error : systemFault(error)
   return known
-    ? { kind: 'error', code: known.code, message: known.message }
+    ? {
+        kind: 'error',
+        code: known.code,
+        message: known.message,
+        ...(known.errors ? { errors: known.errors } : {}),
+      }
     : { kind: 'error', code: 'internal_error', message: describeError(error) }
 }
 

@@ -30,9 +30,17 @@ test('an empty variable counts as unset', () => {
 
 test('all faults come in one message that names the variables', () => {
   const load = () => loadConfig(schema, { PORT: '70000', STRICT: 'perhaps' })
+  expect(load).toThrow('PORT is "70000": a whole number from 0 to 65,535; STRICT is "perhaps": true or false')
   expect(load).toThrow(AppError)
   expect(load).toThrow(/PORT.*STRICT|STRICT.*PORT/s)
   expect(load).toThrow(/NEEDED/)
+})
+
+test('a variable whose name says that it is a secret is not quoted', () => {
+  const secrets = Type.Object({ KEY_TTL_S: Type.Integer({ minimum: 1, maximum: 3_600, default: 60 }) })
+  expect(() => loadConfig(secrets, { KEY_TTL_S: 'sk-1' })).toThrow(
+    'KEY_TTL_S is not valid: a whole number from 1 to 3,600.',
+  )
 })
 
 test('an enumeration lists the allowed values, and a URL is not quoted', () => {

@@ -39,13 +39,15 @@ describe('the control socket', () => {
     expect(items).toEqual([{ n: 1 }, { label: 'l', done: 1, total: 2 }])
   })
 
-  it('gives errors back with their codes', async () => {
+  it('gives errors back with their codes and fields', async () => {
+    const errors = [{ path: '/limit', message: 'a whole number from 1 to 100 (0 was sent)' }]
     const socket = await serve(temporaryFolder(), async () => {
-      throw new AppError('group_active', 'it has members')
+      throw new AppError('group_active', 'it has members', { errors })
     })
     await expect(callControl(socket, { operation: 'x', args: {} }, silent)).rejects.toMatchObject({
       code: 'group_active',
       message: 'it has members',
+      errors,
     })
   })
 
