@@ -42,7 +42,7 @@ export interface WordedFault {
   path: string
   /** The rule that the value breaks, a phrase: `at most 1,000 items`. */
   rule?: string
-  /** In place of a rule: what is wrong with the field, as its predicate: `is required`. */
+  /** In place of a rule: the field's fault as a predicate: `is required`. */
   fault?: string
   /** The value in words, cut and escaped, or the number of its parts; none for secrets. */
   value?: string
@@ -76,7 +76,7 @@ export function requestSentence({ rule, fault, value, isPlural, meant }: Omit<Wo
 export const ruleAndValue = (rule: string, value: unknown) =>
   requestSentence({ rule, ...(value === undefined ? {} : { value: visible(value) }) })
 
-/** For what is set, in the environment or a file, behind its name: `is "abc": a whole number from 0 to 65,535`. */
+/** For settings of the environment or a file, behind their name: `is "abc": a whole number from 0 to 65,535`. */
 export function settingSentence({ rule, fault, value, meant }: Omit<WordedFault, 'path'>): string {
   if (rule === undefined) return `${fault}${suggestion(meant)}`
   return `is ${value ?? 'not valid'}: ${rule}${suggestion(meant)}`

@@ -56,7 +56,7 @@ function render(checks: Check[], all = false): Shown {
   return shown.length === 0 ? sentence : [sentence, '', tableOf(shown)]
 }
 
-/** What is to be done must not be cut. */
+/** A hint must not be cut. */
 function tableOf(checks: Check[]): Shown {
   const rows = checks.flatMap(({ check, status, found, advice }) => {
     const [first = '', ...more] = found.split('\n')

@@ -116,7 +116,7 @@ async function note(
   }
 }
 
-/** The model's words and what was found are kept apart. Without a model, that is said once in a conversation. */
+/** The model's words are kept apart from the records. Without a model, that is said once in a conversation. */
 function put(
   { conversations }: AgentParts,
   message: Message,

@@ -10,7 +10,7 @@ const request = new RegExp(
 export interface NoteRequest {
   /** Whom it names, in capitals. */
   agent: string | undefined
-  /** What is to be noted: the message behind the request, or else before it. May be empty. */
+  /** The note: the message behind the request, or else before it. May be empty. */
   text: string
 }
 

@@ -7,7 +7,7 @@ import { briefly, bullets, counted, link, listed, pagePath, quoted } from './mar
 import { failedHandshakes } from './memory.ts'
 import { type Answer, type Asked, usual } from './roster.ts'
 
-/** Health, dead letters and lag: what is not well comes first. */
+/** Health, dead letters and lag: faults come first. */
 export async function pulse({ memory, facts, read, search }: Asked): Promise<Answer> {
   const [health, lag, letters, targets, nodes, found] = await Promise.all([
     read('The health of the engines', () => memory.health()),

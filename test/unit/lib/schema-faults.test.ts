@@ -78,7 +78,7 @@ it('cuts values, and nothing in them acts on a terminal', () => {
   expect(line.length).toBeLessThan(150)
 })
 
-it('says what is required and lists the known fields where they are few', () => {
+it('names missing fields and lists the known fields where they are few', () => {
   const few = Type.Object({ id: Type.String(), at: Type.Integer() }, { additionalProperties: false })
   expect(compileCheck(few)({ other: 1 })).toEqual([
     { path: '/id', message: 'is required' },
@@ -101,7 +101,7 @@ it('takes no time over a union that thousands of items break', () => {
   expect(performance.now() - began).toBeLessThan(1_000)
 })
 
-it('words settings as what is set', () => {
+it('words settings with their values', () => {
   expect(settingSentence({ rule: 'true or false', value: '"7"' })).toBe('is "7": true or false')
   expect(settingSentence({ rule: 'true or false' })).toBe('is not valid: true or false')
   expect(settingSentence({ fault: 'is not a URL' })).toBe('is not a URL')

@@ -44,7 +44,7 @@ const naming = (text: string) =>
     `You are ATLAS. user named you in a conversation.\n\nuser: before\n\nThe message that names you:\n\nuser: ${text}`,
   )
 
-/** Nobody is called by what is said. */
+/** An answer calls nobody. */
 async function said(one: NodeAgent, given: Message): Promise<string> {
   let whole = ''
   for await (const { text } of one.answer(given, new AbortController().signal)) whole += text
@@ -94,7 +94,7 @@ const group = (name: string, lag: number, members = 1, stuck: unknown[] = []) =>
   return { group: name, topic: 'audit.events', members, lag, stuck }
 }
 
-test('PULSE says first what is not well, then lag, then the best records', async () => {
+test('PULSE says faults first, then lag, then the best records', async () => {
   const { memory } = memoryOf(points)
   const ill: Facts = {
     ...facts,

@@ -1,4 +1,4 @@
-/** Facts of the platform over its control socket: what is read, how often, and what is said where it cannot be. */
+/** Facts of the platform over its control socket: what they read, how often, and what they say where they cannot. */
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
