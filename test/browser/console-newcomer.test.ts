@@ -84,7 +84,7 @@ test('a newcomer provisions an agent, writes a note, finds it, talks to an agent
   await page.getByRole('heading', { level: 1, name: 'Run of ATLAS' }).waitFor()
   await page.getByRole('img', { name: /ATLAS completed, PULSE completed/ }).waitFor()
   await page
-    .getByText(/The lighthouse is repaired/)
+    .getByRole('link', { name: /The lighthouse is repaired/ })
     .first()
     .waitFor()
   await keep('Two agents answer a message, each in a lane of its own.')

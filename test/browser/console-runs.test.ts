@@ -83,6 +83,26 @@ test('times that no clock shows, and ends that are no faults, leave the page as 
   expect(await seriousFaultsOf(page)).toEqual([])
 })
 
+test('an answer is shown as Markdown; what could do harm stays text', async () => {
+  const text = [
+    '# Found\n\n- [`note 1`](/console/notes/1)\n- [page](https://example.com/a)',
+    '[bad](javascript:alert(1)) [other](//example.com/b) [session](/api/v1/me)',
+    '![seen](https://example.com/pixel.png) <img src="https://example.com/raw.png"> <script>alert(1)</script>',
+    'first line\nsecond line',
+  ].join('\n\n')
+  platform.script('atlas', () => [{ text }])
+  const page = await send('ATLAS', 'Report in Markdown.')
+  const entry = page.locator('.records .markdown')
+  await entry.getByRole('heading', { level: 3, name: 'Found' }).waitFor()
+  const links = await entry.getByRole('link').evaluateAll((all) => all.map((one) => one.getAttribute('href')))
+  expect(links).toEqual(['/console/notes/1', 'https://example.com/a'])
+  expect(await entry.locator('img, script').count()).toBe(0)
+  expect(await entry.innerText()).toContain('first line\nsecond line')
+  expect(await seriousFaultsOf(page)).toEqual([])
+  await entry.getByRole('link', { name: 'note 1' }).click()
+  expect(new URL(page.url()).pathname).toBe('/console/notes/1')
+})
+
 test('a run is canceled', async () => {
   platform.script('cipher', () => [{ text: 'This takes long.' }, { hang: true }])
   const page = await send('CIPHER', 'Is all safe?')

@@ -9,6 +9,7 @@ import { useMay } from '../session/permissions.ts'
 import { Copyable } from '../ui/copyable.tsx'
 import { Facts } from '../ui/facts.tsx'
 import { Empty, Failed, Loaded } from '../ui/loaded.tsx'
+import { Prose } from '../ui/markdown.tsx'
 import { Page, Section } from '../ui/page.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
@@ -96,7 +97,7 @@ function Whole({ dispatch }: { dispatch: Dispatch }) {
             {status === 'running' ? 'It comes when all have answered.' : 'There is none.'}
           </p>
         ) : (
-          <p className="prose">{result}</p>
+          <Prose>{result}</Prose>
         )}
       </Section>
       <Section title="Agents">

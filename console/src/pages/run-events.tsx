@@ -3,6 +3,7 @@
 import { plural } from '../data/format.ts'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Failed } from '../ui/loaded.tsx'
+import { Prose } from '../ui/markdown.tsx'
 import { Section } from '../ui/page.tsx'
 import { Time } from '../ui/time.tsx'
 import { isFault, type RunEvent, type RunEvents } from './use-run-events.ts'
@@ -42,7 +43,7 @@ function EventEntry({ event }: { event: RunEvent }) {
           errorCode && <span className="dim">{errorCode}</span>
         )}
       </div>
-      {texts.length > 0 && <p className="prose">{texts.join('\n')}</p>}
+      {texts.length > 0 && <Prose>{texts.join('\n')}</Prose>}
       <Json label="JSON" value={event} />
     </>
   )
