@@ -3,6 +3,7 @@
 import type { Action } from './action.ts'
 import { agentKeyActions } from './agent-keys.ts'
 import { agentActions } from './agents/actions.ts'
+import { clearAgentAction } from './agents/clear.ts'
 import { auditActions } from './audit.ts'
 import { copyOperation } from './backup/backup.ts'
 import { searchCollectionAction } from './collections-search.ts'
@@ -56,6 +57,7 @@ export const actions: readonly Action[] = [
 /** Actions of the main API alone are not asked for here. */
 export const operations: readonly Operation[] = [
   ...actions.filter(({ cli }) => cli),
+  clearAgentAction,
   copyOperation,
   doctorOperation,
   exportOperation,

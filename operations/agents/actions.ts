@@ -25,7 +25,7 @@ import { provisionAgentAction, provisionRemoteAction, rotateAgentAction, rotateR
 const inPath = { agent_id: agentInPath }
 const figure = orNull(Type.Integer({ minimum: 0 }))
 
-const listAgentsAction = defineAction({
+export const listAgentsAction = defineAction({
   name: 'agents list',
   summary: 'All agents, by their ids',
   args: Type.Object({}),

@@ -77,8 +77,8 @@ export async function readVersions(executor: SqlExecutor, ids: number[]): Promis
 }
 
 /**
- * The thread that the note is to join; null for a note that starts one. Notes are never deleted, so a found thread stays
- * true. Throws AppError `unknown_parent`, `unknown_thread` or `thread_mismatch`.
+ * The thread that the note is to join; null for a note that starts one. A note that joins a thread which is removed meanwhile
+ * is alone in it. Throws AppError `unknown_parent`, `unknown_thread` or `thread_mismatch`.
  */
 async function threadOf(executor: SqlExecutor, { thread_id, parent_id }: NewNote): Promise<string | null> {
   const wanted = thread_id?.toLowerCase() ?? null

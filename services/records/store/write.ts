@@ -27,7 +27,7 @@ interface Statement {
 }
 
 /** The rows that the statement changed. Whoever calls it wakes the outbox-publisher after the commit. */
-async function writeRecords<Row>(
+export async function writeRecords<Row>(
   executor: SqlExecutor,
   { kind, statement, params, agent, headers }: Statement,
 ): Promise<Row[]> {
