@@ -57,6 +57,11 @@ export function show(shown: Shown, screen: Screen): void {
   if (text !== '') console.log(text)
 }
 
+/** As it comes, while a command is at work. */
+export function showNow(shown: Shown): void {
+  show(shown, screenOf(process.stdout))
+}
+
 /** For programs: JSON as it is. */
 export function printJson(value: unknown): void {
   console.log(JSON.stringify(value))

@@ -1,63 +1,70 @@
-/** Real text for the tour: the Markdown documents below node_modules. */
+/** The corpus of the tour: the platform's own pages, cut into sections. */
 
-import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { AppError } from '#lib/errors.ts'
 
 export interface TourDocument {
-  /** Its beginning is the tour's own: no other tour has it. */
+  /** `docs/<page>#<heading>`: the same in every tour, so that a later one replaces it. */
   id: string
+  /** `Page: heading`. */
   title: string
+  /** From the project's folder, with the heading's anchor. */
   path: string
   text: string
 }
 
-const packages = fileURLToPath(new URL('../../node_modules/', import.meta.url))
-const textCharactersMax = 8_000
-const textCharactersMin = 400
-const frontMatter = /^\ufeff?---[ \t]*\r?\n(?:[\s\S]*?\n)??---[ \t]*(?:\r?\n|$)/
-/** Up to the line that closes it, else to the end of the text. */
-const codeFence = /^ {0,3}(`{3,}(?=[^`\r\n]*\r?$)|~{3,})[\s\S]*?(?:^ {0,3}\1[`~]*[ \t]*\r?$|$(?![\s\S]))/gm
+const root = dirname(fileURLToPath(new URL('../../package.json', import.meta.url)))
+const textCharactersMax = 4_000
+/** A heading alone finds nothing. */
+const textCharactersMin = 80
+const fence = /^ {0,3}(```|~~~)/
+const headingLine = /^(#{1,3})[ \t]+(.+?)[ \t#]*$/
 
-/** At most `max` documents of different content, in a stable order; `prefix` is put before their ids. */
-export function findDocuments(max: number, prefix: string): TourDocument[] {
-  const documents = new Map<string, TourDocument>()
-  for (const path of markdownFiles(packages)) {
-    const text = readFileSync(path, 'utf8').slice(0, textCharactersMax).toWellFormed().replaceAll('\0', '')
-    if (text.length < textCharactersMin) continue
-    const id = `${prefix}-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
-    const shownPath = relative(join(packages, '..'), path)
-    if (!documents.has(id)) documents.set(id, { id, title: titleOf(text, shownPath), path: shownPath, text })
-    if (documents.size === max) break
+/** Every section of README.md, ARCHITECTURE.md and docs/*.md. Throws AppError `not_found` where there are none. */
+export function readCorpus(): TourDocument[] {
+  const pages = existsSync(join(root, 'docs')) ? readdirSync(join(root, 'docs')).toSorted() : []
+  const docs = pages.filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)
+  const paths = ['README.md', 'ARCHITECTURE.md', ...docs].filter((path) => existsSync(join(root, path)))
+  const documents = paths.flatMap((path) => sectionsOf(path, readFileSync(join(root, path), 'utf8')))
+  if (documents.length > 0) return documents
+  throw new AppError('not_found', `There are no pages in ${join(root, 'docs')}: take the tour in a clone.`)
+}
+
+/** A section is a heading of level one to three and the text below it; headings in code are none. */
+export function sectionsOf(path: string, markdown: string): TourDocument[] {
+  const page = basename(path, '.md').toLowerCase()
+  const sections: { heading: string; lines: string[] }[] = []
+  let inFence = false
+  for (const line of markdown.split(/\r?\n/)) {
+    if (fence.test(line)) inFence = !inFence
+    const heading = inFence ? undefined : headingLine.exec(line)?.[2]
+    if (heading !== undefined) sections.push({ heading: plainOf(heading), lines: [] })
+    else sections.at(-1)?.lines.push(line)
   }
-  return [...documents.values()]
+  const pageTitle = sections[0]?.heading ?? page
+  const slugs = new Map<string, number>()
+  return sections.flatMap(({ heading, lines }) => {
+    const slug = slugOf(heading)
+    const times = slugs.get(slug) ?? 0
+    slugs.set(slug, times + 1)
+    const anchor = times === 0 ? slug : `${slug}-${times}`
+    const text = lines.join('\n').trim().slice(0, textCharactersMax).toWellFormed()
+    if (text.length < textCharactersMin) return []
+    const title = heading === pageTitle ? heading : `${pageTitle}: ${heading}`
+    return [{ id: `docs/${page}#${anchor}`, title, path: `${path}#${anchor}`, text }]
+  })
 }
 
-/** READMEs first: they say what a package is for. */
-function markdownFiles(folder: string): string[] {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter(
-      (entry) => entry.isFile() && /\.md$/i.test(entry.name) && !/^(licen[cs]e|changelog)/i.test(entry.name),
-    )
-    .map((entry) => join(entry.parentPath, entry.name))
-  const rank = (path: string) => (/readme\.md$/i.test(path) ? 0 : 1)
-  return files.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
+function plainOf(heading: string): string {
+  return heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/[*`]/g, '')
 }
 
-/** The first heading, else the path: front matter, code and comments have none. */
-export function titleOf(text: string, path: string): string {
-  const prose = text
-    .replace(frontMatter, '')
-    .replace(/^\ufeff/, '')
-    .replace(codeFence, '')
-    .replace(/<!--[\s\S]*?-->/g, '')
-  const line = /^ {0,3}#{1,6}[ \t]+(.+)/m.exec(prose)?.[1] ?? ''
-  const heading = line
-    .replace(/!\[[^\]]*\]\([^)]*\)/g, '')
-    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
-    .replace(/<[^>]*>|[#*`![\]]/g, '')
-    .trim()
-    .slice(0, 120)
-  return heading || path
+/** As GitHub makes anchors. */
+function slugOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-')
 }

@@ -1,112 +1,129 @@
-/**
- * What the steps of the tour share, and those in which agents talk: one that another one joins, and all of them
- * together.
- */
+/** The steps of the tour in which agents talk, and those that write to the hub. */
 
-import type { createClient, RunEvent } from '#client/client.ts'
+import type { RunEvent } from '#client/client.ts'
 import { AppError } from '#lib/errors.ts'
-import type { Output } from '#runtime/start/control.ts'
-import type { Cli } from '../cli.ts'
+import { indented, keepingLines } from '#lib/terminal-text.ts'
+import { line } from '../output.ts'
+import { type Said, type Tour, timed } from './tour-parts.ts'
 
-const question = 'Where is it said how to validate JSON against a schema? PULSE, do you know?'
-const toAll = 'Which documents are about HTTP servers?'
-const shownMax = 200
+const question = 'Where is the one-time password of the first admin? PULSE, do you know?'
+const toAll = 'How do agents call each other by mentions?'
+const shownLines = 6
+const shownColumns = 110
 /** Where the nodes file names other agents, or none of them runs. */
 const noAgents: ReadonlySet<unknown> = new Set(['agent_not_found', 'node_unavailable'])
 
 export async function talk(tour: Tour): Promise<void> {
-  const isThere = await timed(
+  const asked = await timed(
     tour,
     'ask an agent, and another one by name',
     () => askTwo(tour),
-    (there) => (there ? 'both answered' : 'no agents run here'),
+    (answers) => (answers ? `${answers.length} answers` : 'no agents run here'),
   )
-  if (!isThere) return
-  await timed(
+  if (!asked) return
+  show(tour, question, asked)
+  const { answered, conclusion } = await timed(
     tour,
     'ask all agents',
     () => askAll(tour),
-    (answered) => `${answered} answered, AXON concluded`,
+    (all) => `${all.answered} answered, AXON concluded`,
   )
+  if (answered > 0) show(tour, toAll, [conclusion])
 }
 
-async function askTwo({ cli, client, result }: Tour): Promise<boolean> {
-  const { signal } = cli
+async function askTwo({ cli, client }: Tour): Promise<Said[] | undefined> {
+  let answers: Said[]
   try {
-    const { events } = await client.run('atlas', question, { signal })
-    result.said.push(...events.map(saidOf))
+    const { events } = await client.run('atlas', question, { signal: cli.signal })
+    answers = events.map(saidOf)
   } catch (error) {
-    if (noAgents.has((error as { code?: unknown }).code)) return false
+    if (noAgents.has((error as { code?: unknown }).code)) return undefined
     throw error
   }
   for (const wanted of ['ATLAS', 'PULSE']) {
-    if (!result.said.some(({ agent }) => agent === wanted)) {
+    if (!answers.some(({ agent }) => agent === wanted)) {
       throw new AppError('agent_error', `${wanted} did not answer.`)
     }
   }
-  return true
+  return answers
 }
 
-async function askAll({ cli, client, result }: Tour): Promise<number> {
+async function askAll({ cli, client }: Tour): Promise<{ answered: number; conclusion: Said }> {
   const { signal } = cli
   const { goalId } = await client.dispatch(toAll, { signal })
   const stream = await client.dispatches.stream(goalId, { signal })
   for await (const _ of stream) cli.signal.throwIfAborted()
   const ended = stream.result!
   if (ended.status !== 'completed' || ended.result === null) {
-    throw new AppError('agent_error', `The dispatch ${goalId} is ${ended.status}.`)
+    throw new AppError(
+      'agent_error',
+      `The dispatch ${goalId} is ${ended.status}: \`flotilla runs show ${goalId}\`.`,
+    )
   }
-  result.said.push({ agent: 'AXON', text: shortened(ended.result) })
-  return ended.runs.length
+  return { answered: ended.runs.length, conclusion: { agent: 'AXON', text: ended.result } }
 }
 
-function saidOf({ author, content }: RunEvent): { agent: string; text: string } {
-  return { agent: author, text: shortened((content?.parts ?? []).map(({ text }) => text ?? '').join('')) }
+function saidOf({ author, content }: RunEvent): Said {
+  return { agent: author, text: (content?.parts ?? []).map(({ text }) => text ?? '').join('') }
 }
 
-function shortened(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim()
-  return line.length > shownMax ? `${line.slice(0, shownMax).toWellFormed()}…` : line
+function show({ result, say }: Tour, asked: string, answers: readonly Said[]): void {
+  say(line`\n  ${asked}`)
+  for (const { agent, text } of answers) say(line`  ${agent}: ` + indented(beginningOf(text), '    '))
+  say('')
+  result.said.push(...answers.map(({ agent, text }) => ({ agent, text: beginningOf(text) })))
 }
 
-export interface TourResult {
-  agent_id: string
-  documents: number
-  steps: { step: string; took_ms: number; found: string }[]
-  searches: { query: string; took_ms: number; hits: { id: string; score: number; title: string }[] }[]
-  /** By agents, the beginning of each answer. */
-  said: { agent: string; text: string }[]
-  audit_notes: { title: string; status_code: number | null; took_ms: number | null }[]
-  lag: { group: string; lag: number }[]
+/** The first lines of a text, without those that are empty. */
+export function beginningOf(text: string): string {
+  const lines = keepingLines(text)
+    .split('\n')
+    .filter((one) => one.trim() !== '')
+  const cut = lines
+    .slice(0, shownLines)
+    .map((one) => (one.length > shownColumns ? `${one.slice(0, shownColumns).toWellFormed()}…` : one))
+  return [...cut, ...(lines.length > shownLines ? ['…'] : [])].join('\n')
 }
 
-type Client = ReturnType<typeof createClient>
-export type Embed = (texts: string[]) => Promise<Float32Array[]>
-
-/** What there is to remove, from the first step on. */
-export interface Began {
-  cli: Cli
-  output: Output
-  result: TourResult
-  client?: Client
-  /** Points that may have been stored. */
-  stored: string[]
-}
-
-export interface Tour extends Began {
-  client: Client
-  embed: Embed
-}
-
-export async function timed<T>(
-  { cli, result }: Began,
-  step: string,
-  work: () => Promise<T>,
-  show: (value: T) => string,
-): Promise<T> {
-  cli.signal.throwIfAborted()
-  const startedAt = performance.now()
-  const value = await work()
-  result.steps.push({ step, took_ms: Math.round(performance.now() - startedAt), found: show(value) })
-  return value
+/** A question and its answer in a thread, and a goal that is completed. */
+export async function writeRecords(tour: Tour): Promise<void> {
+  const { cli, client, result } = tour
+  const { signal } = cli
+  await timed(
+    tour,
+    'write a note, and answer it in its thread',
+    async () => {
+      const { query, hits } = result.searches[0]!
+      const asked = await client.notes.create(
+        { subject: query, body: 'Asked by the tour: which page of the docs says it?' },
+        { signal },
+      )
+      const answer = await client.notes.create(
+        {
+          subject: `Re: ${query}`,
+          body: `${hits[0]!.title}, in \`${hits[0]!.path}\` (score ${hits[0]!.score.toFixed(3)}).`,
+          parent_id: asked.id,
+        },
+        { signal },
+      )
+      await client.notes.change(asked.id, { status: 'resolved' }, { signal })
+      result.notes.push(asked.id, answer.id)
+    },
+    () => `notes ${result.notes.join(' and ')}`,
+  )
+  await timed(
+    tour,
+    'make a goal, and complete it',
+    async () => {
+      const goal = await client.goals.create(
+        { title: 'Take the tour', description: 'Store the docs, find them again, talk to the agents.' },
+        { signal },
+      )
+      await client.goals.change(goal.id, { status: 'active' }, { signal })
+      const { status } = await client.goals.change(goal.id, { status: 'completed' }, { signal })
+      result.goals.push(goal.id)
+      return status
+    },
+    (status) => `goal ${result.goals[0]}, ${status}`,
+  )
 }

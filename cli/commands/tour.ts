@@ -1,79 +1,96 @@
-/** `flotilla tour`: takes an agent through the running platform with real text; every step is checked and timed. */
+/** `flotilla tour`: takes an agent through the running platform with its own docs; every step is checked and timed. */
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Command as Program } from 'commander'
 import { AppError } from '#lib/errors.ts'
 import { type Shown, tableOf } from '#operations/action.ts'
-import { readAddresses } from '#runtime/start/addresses.ts'
-import { homeOf } from '#runtime/start/settings.ts'
 import { type Cli, describe, withWide } from '../cli.ts'
-import { printResult } from '../output.ts'
-import type { TourResult } from './tour-talk.ts'
+import { line, printResult } from '../output.ts'
+import { runningAddresses } from './example-agents.ts'
+import type { TourResult } from './tour-parts.ts'
 
 export function registerTour(program: Program, cli: Cli): void {
   const tour = program
     .command('tour')
     .description(
-      'on a running platform: an agent proves who it is, stores a few hundred documents, finds them again, talks to others',
+      'on a running platform: an agent proves who it is, stores the docs, finds them again, talks to others; what it made stays',
     )
+    .option(
+      '--kill',
+      'start a platform for it, kill it in the midst of work, start it again and show that nothing is lost',
+    )
+    .option('--clean', 'remove all that tours made: points, notes, goals, runs, and the agent')
     .option('--vector-url <url>', 'of the vector gateway (default: the one that runs on the data directory)')
     .option('--run-url <url>', 'of the run gateway (default: the one that runs on the data directory)')
-  describe(withWide(tour), 'flotilla tour').action(async (options: TourOptions) => {
-    const vectorUrl = options.vectorUrl ?? runningGateway(cli)
-    const runUrl = options.runUrl ?? addressOf(cli, 'agent_gateway_url')
-    const { runTour } = await import('./tour-steps.ts')
-    const folder = mkdtempSync(join(tmpdir(), 'flotilla-tour-'))
-    try {
-      const result = await runTour(cli, { vectorUrl, runUrl, folder, quiet: options.json === true })
-      printResult(options.json, result, () => render(result), { wide: options.wide })
-    } finally {
-      rmSync(folder, { recursive: true, force: true })
-    }
-  })
+  describe(withWide(tour), 'flotilla tour\nflotilla tour --clean').action((options: TourOptions) =>
+    take(cli, options),
+  )
 }
 
 interface TourOptions {
+  kill?: boolean
+  clean?: boolean
   vectorUrl?: string
   runUrl?: string
   json?: boolean
   wide?: boolean
 }
 
-function addressOf(cli: Cli, name: string): string | undefined {
-  const url = readAddresses(homeOf(cli.env))?.[name]
-  return typeof url === 'string' ? url : undefined
+async function take(cli: Cli, options: TourOptions): Promise<void> {
+  const { kill, clean, vectorUrl, runUrl, json, wide } = options
+  const quiet = json === true
+  if (kill) {
+    if (clean || vectorUrl !== undefined || runUrl !== undefined) {
+      throw new AppError(
+        'bad_request',
+        'With --kill the tour starts a platform of its own: give no other option.',
+      )
+    }
+    const { runKillTour } = await import('./tour-kill.ts')
+    const result = await runKillTour(cli, quiet)
+    printResult(
+      json,
+      result,
+      () => [...renderEnd(result), 'The platform was stopped: npm start starts it again.'],
+      { wide },
+    )
+    return
+  }
+  const { cleanTour, removedText } = await import('./tour-clean.ts')
+  const { runTour } = await import('./tour-steps.ts')
+  const found = runningAddresses(cli, clean ? 'npm run tour -- --clean' : 'npm run tour', vectorUrl)
+  const addresses = { ...found, ...(runUrl === undefined ? {} : { runUrl }) }
+  if (clean) {
+    const removed = await cleanTour(cli, addresses)
+    printResult(json, { removed }, () =>
+      removed === null
+        ? 'There is nothing of a tour here.'
+        : `Removed: ${removedText(removed)}, and the agent tour. Notes of the audit stay until they expire.`,
+    )
+    return
+  }
+  const result = await runTour(cli, addresses, { quiet })
+  printResult(json, result, () => renderEnd(result), { wide })
 }
 
-function runningGateway(cli: Cli): string {
-  const url = addressOf(cli, 'vector_url')
-  if (url !== undefined) return url
-  const home = homeOf(cli.env)
-  throw new AppError(
-    'not_found',
-    `No vector gateway runs on ${home}. Start the platform in another terminal with \`npm start\`, wait for \`ready\`, and run the tour again.`,
-  )
-}
-
-function render(result: TourResult): Shown {
-  const searches = result.searches.flatMap(({ query, took_ms, hits }) =>
-    hits.map((hit, n) => [n === 0 ? query : '', n === 0 ? took_ms : '', hit.score.toFixed(3), hit.title]),
-  )
+/** Steps, searches and answers were shown as they came. */
+function renderEnd({ audit_notes, console_url, searches, documents, notes }: TourResult): Shown[] {
+  const look =
+    console_url === null
+      ? []
+      : [
+          line`  search  ${console_url}search?${String(new URLSearchParams({ text: searches[0]!.query, in: 'knowledgebase' }))}`,
+          ...(notes[0] === undefined ? [] : [line`  notes   ${console_url}notes/${notes[0]}`]),
+          line`  runs    ${console_url}runs`,
+        ]
   return [
-    tableOf(result.steps, {
-      step: ({ step }) => step,
-      ms: ({ took_ms }) => took_ms,
-      result: ({ found }) => found,
-    }),
-    { head: ['search', 'ms', 'score', 'document'], rows: searches },
-    ...result.said.map(({ agent, text }) => `${agent}: ${text}`),
-    tableOf(result.audit_notes, {
+    tableOf(audit_notes, {
       'audit note': ({ title }) => title,
       status: ({ status_code }) => status_code,
-      ms: ({ took_ms }) => took_ms,
+      ms: ({ took_ms }) => took_ms && Math.round(took_ms),
     }),
-    tableOf(result.lag, { group: ({ group }) => group, lag: ({ lag }) => lag }),
+    line`What it made stays: ${documents} points tagged tour, notes, goals and runs of the agent tour.`,
+    ...(look.length === 0 ? [] : ['Look at it in the console:', ...look]),
+    '`npx flotilla tour --clean` removes it.',
     'The tour is done: every step worked.',
   ]
 }

@@ -276,46 +276,6 @@ describe('flotilla with a running platform', () => {
       error: { code: 'not_found' },
     })
   }, 300_000)
-
-  it('takes the tour, after which nothing is left, also when it was interrupted', async () => {
-    const pointsOf = async () => {
-      const { collections } = await json<{ collections: { collection: string; points: number }[] }>(
-        ['stats'],
-        home,
-      )
-      return collections.find(({ collection }) => collection === 'knowledgebase')?.points
-    }
-    const agents = async () => (await json<{ agents: AgentDocument[] }>(['agents', 'list'], home)).agents
-    const { private_key_file } = await json<AgentDocument>(
-      ['agents', 'provision', '--agent-id', 'watcher', '--tier', 'infra-architect'],
-      home,
-    )
-    const watcher = createClient({ vectorUrl, agentId: 'watcher', privateKeyFile: private_key_file })
-    onTestFinished(() => watcher.close())
-    const before = (await agents()).length
-    // A tour may be over before a command has looked twice.
-    expect(await watcher.count('knowledgebase')).toBe(0)
-    const interrupted = spawnFlotilla(['tour'], { FLOTILLA_HOME: home })
-    await eventually('it has stored some', async () => {
-      if (interrupted.child.exitCode !== null) throw new Error((await interrupted.finished).stderr)
-      return (await watcher.count('knowledgebase')) > 0
-    })
-    interrupted.child.kill('SIGINT')
-    expect(await interrupted.finished).toMatchObject({
-      code: 1,
-      stderr: 'shutting_down: The tour was interrupted; what it made is removed.\n',
-    })
-    expect([(await agents()).length, await pointsOf()]).toEqual([before, 0])
-
-    const tour = await json<{ documents: number; searches: unknown[]; audit_notes: unknown[] }>(
-      ['tour'],
-      home,
-    )
-    expect(tour.documents).toBeGreaterThan(100)
-    expect(tour.searches).toHaveLength(3)
-    expect(tour.audit_notes.length).toBeGreaterThanOrEqual(3)
-    expect([(await agents()).length, await pointsOf()]).toEqual([before, 0])
-  }, 300_000)
 })
 
 const freePorts = {
