@@ -94,6 +94,7 @@ const nouns: Record<string, () => Promise<Register>> = {
   sink: async () => (await import('./commands/sink.ts')).registerSink,
   search: async () => registerLocalSearch,
   tour: async () => (await import('./commands/tour.ts')).registerTour,
+  demo: async () => (await import('./commands/demo.ts')).registerDemo,
   completion: async () => {
     const { registerCompletion } = await import('./commands/completion.ts')
     return (program, cli) => registerCompletion(program, () => buildProgram(cli, []), singulars)

@@ -117,7 +117,7 @@ const addNoteAction = defineAction({
   ],
 })
 
-const replyNoteAction = defineAction({
+export const replyNoteAction = defineAction({
   name: 'notes reply',
   summary: 'Reply to a note, in its thread',
   change: { action: 'note.create', target: ({ parent_id }) => targetOf(noteKind, parent_id) },
