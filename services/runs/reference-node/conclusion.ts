@@ -51,7 +51,7 @@ export function conclusionOf(reports: readonly Reported[]): string[] {
   ].filter((paragraph) => paragraph !== '')
 }
 
-/** Of the record that most of them named. */
+/** The record that most of them named is quoted so far. */
 const passageMax = 300
 
 function section(title: string, lines: readonly string[]): string {
