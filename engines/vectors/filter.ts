@@ -6,9 +6,14 @@
 import { hash } from 'node:crypto'
 import type { Filter, FilterCondition, Payload, PayloadValue } from './port.ts'
 
-/** True when every condition of `filter` holds for `payload`. No filter and an empty one match everything. */
+/**
+ * True when every condition of `must` holds for `payload`, and none of `must_not`. No filter and an empty one match
+ * everything.
+ */
 export function matches(payload: Payload, filter: Filter | undefined): boolean {
-  return filter === undefined || filter.must.every((condition) => holds(payload, condition))
+  if (filter === undefined) return true
+  const met = (condition: FilterCondition) => holds(payload, condition)
+  return filter.must.every(met) && !filter.must_not?.some(met)
 }
 
 /**
@@ -43,9 +48,18 @@ function tokenOf(path: string, value: string | number | boolean): string {
   return hash('sha256', `${path}\0${JSON.stringify(value)}`, 'base64url').slice(0, 16)
 }
 
-/** The words that a matching payload has (or else `wideToken`), each once. */
-export function filterTokens(filter: Filter | undefined): string[] {
-  return [...new Set((filter?.must ?? []).map(({ key, match }) => tokenOf(key, match.value)))]
+/** Words of a filter, each once: a matching payload has every one of `all` (or else `wideToken`) and none of `none`. */
+export interface FilterTokens {
+  all: string[]
+  none: string[]
+}
+
+export function filterTokens(filter: Filter | undefined): FilterTokens {
+  return { all: tokensFor(filter?.must), none: tokensFor(filter?.must_not) }
+}
+
+function tokensFor(conditions: readonly FilterCondition[] = []): string[] {
+  return [...new Set(conditions.map(({ key, match }) => tokenOf(key, match.value)))]
 }
 
 /** The words of a payload, each once; `[wideToken]` when there are more than `most`. */

@@ -37,8 +37,10 @@ export interface FilterCondition {
   match: { value: string | number | boolean }
 }
 
+/** A point matches when every condition of `must` holds and none of `must_not`. A missing key meets no condition. */
 export interface Filter {
   must: FilterCondition[]
+  must_not?: FilterCondition[]
 }
 
 /**

@@ -1,7 +1,9 @@
 /** Promises of every vector engine about filters: any payload key, by value and type, the same everywhere. */
 
 import { expect, test } from 'vitest'
-import type { VectorStore } from '#engines/vectors/port.ts'
+import { matches } from '#engines/vectors/filter.ts'
+import type { Filter, FilterCondition, Payload, VectorStore } from '#engines/vectors/port.ts'
+import { createRandom, deleteOf } from '#test/support/vectors.ts'
 import type { VectorsContext } from './vectors-harness.ts'
 
 type Value = string | number | boolean
@@ -87,6 +89,31 @@ const cases: [string, [string, Value][], string[]][] = [
   ],
 ]
 
+const is = (key: string, value: Value): FilterCondition => ({ key, match: { value } })
+
+/** Conditions that no point may meet, and the payloads that are left. */
+const excluding: [string, Filter, string[]][] = [
+  ['a missing key meets no condition', { must: [], must_not: [is('missing', 'x')] }, Object.keys(payloads)],
+  [
+    'an element of an array, and a payload without the key',
+    { must: [], must_not: [is('tags', 'green')] },
+    ['typed', 'nested', 'dotted', 'hostile', 'odd'],
+  ],
+  [
+    'any of several',
+    { must: [], must_not: [is('tags', 'green'), is('n', '1.5'), is('a.b.c', 'deep')] },
+    ['dotted', 'hostile', 'odd'],
+  ],
+  [
+    'another type does not',
+    { must: [is('one', 1)], must_not: [is('n', '1.5'), is('flag', 'true')] },
+    ['plain', 'nested'],
+  ],
+  ['both lists', { must: [is('status', 'active')], must_not: [is('tags', 'red')] }, ['arrays']],
+  ['the same condition in both', { must: [is('one', 1)], must_not: [is('one', 1)] }, []],
+  ['an empty list', { must: [is('one', 1)], must_not: [] }, ['plain', 'nested']],
+]
+
 export function describeVectorFilters({ fresh, vector, upsert }: VectorsContext): void {
   async function load(): Promise<{ store: VectorStore; name: string }> {
     const { store, name } = await fresh()
@@ -106,6 +133,81 @@ export function describeVectorFilters({ fresh, vector, upsert }: VectorsContext)
       expect(await store.count(name, filter), what).toBe(expected.length)
     }
   })
+
+  test('search, scroll and count leave out what meets a condition of must_not', async () => {
+    const { store, name } = await load()
+    for (const [what, filter, expected] of excluding) {
+      const found = await idsOf(store, name, filter)
+      expect(found, what).toEqual([...expected].sort())
+    }
+  })
+
+  test('what a filter finds is what its plain meaning says, with both lists, whatever the payloads', async () => {
+    const { store, name } = await fresh()
+    const next = createRandom(39)
+    const random = (below: number) => Math.floor(next() * below)
+    const some = <T>(from: readonly T[]) => from[random(from.length)]!
+    const values: Value[] = [0, 1, '1', 'x', true, 'true', false]
+    const keys = ['a', 'b', 'a.b', '']
+    const condition = () => is(some(keys), some(values))
+    const payloadOf = (): Payload => {
+      const value = () => some<Payload[string]>([...values, null, [1, 'x'], [], { b: some(values) }])
+      return Object.fromEntries(keys.filter(() => random(2) === 0).map((key) => [key, value()]))
+    }
+    const points = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`p${n}`, payloadOf()]))
+    // Payloads without a word, and with more words than the embedded engine keeps.
+    points.bare = {}
+    points.wide = { b: Array.from({ length: 600 }, (_, n) => n), a: 'x' }
+    await store.apply(
+      name,
+      Object.entries(points).map(([id, payload], n) => upsert(id, vector(1, n), payload)),
+    )
+    for (let round = 0; round < 60; round++) {
+      const filter = {
+        must: Array.from({ length: random(3) }, condition),
+        must_not: Array.from({ length: random(4) }, condition),
+      }
+      const expected = Object.keys(points).filter((id) => matches(points[id]!, filter))
+      expect(await idsOf(store, name, filter), JSON.stringify(filter)).toEqual(expected.sort())
+    }
+  }, 60_000)
+
+  test('nearly all or hardly any points may be left out: the rest is complete, and follows overwrites', async () => {
+    const { store, name, place } = await fresh()
+    const total = 2500
+    for (let i = 0; i < total; i += 500) {
+      const part = Array.from({ length: 500 }, (_, j) => i + j)
+      await store.apply(
+        name,
+        part.map((n) =>
+          upsert(`p${n}`, vector(1, n, n % 7), n % 25 === 0 ? {} : { kind: `k${n % 3}`, all: 1 }),
+        ),
+      )
+    }
+    const kinds = ['k0', 'k1', 'k2'].map((kind) => is('kind', kind))
+    const rest = { must: [], must_not: kinds }
+    const expected = (count: number) => Array.from({ length: count }, (_, n) => `p${n * 25}`).sort()
+    expect(await idsOf(store, name, rest)).toEqual(expected(100))
+    expect(await idsOf(store, name, { must: [is('all', 1)], must_not: kinds.slice(1) })).toHaveLength(800)
+    const most = { must: [], must_not: [is('kind', 'k1')] }
+    expect(await store.count(name, most)).toBe(total - 800)
+    const { hits, eligible } = await store.search(name, { vector: vector(1), limit: 50, filter: most })
+    expect(hits.length).toBe(50)
+    expect(hits.every((hit) => hit.payload!.kind !== 'k1')).toBe(true)
+    expect(eligible).toBe(total - 800)
+
+    await store.apply(name, [
+      upsert('p0', vector(1), { kind: 'k0' }),
+      deleteOf('p25'),
+      upsert('p1', vector(1), { kind: 'other' }),
+      upsert('new', vector(1, 1), {}),
+      upsert('p2', vector(1), { kind: ['k1', 'k9'] }),
+    ])
+    const after = ['new', 'p1', ...expected(100).filter((id) => id !== 'p0' && id !== 'p25')].sort()
+    expect(await idsOf(store, name, rest)).toEqual(after)
+    await store.close()
+    expect(await idsOf(await place.open(), name, rest)).toEqual(after)
+  }, 60_000)
 
   test('a filter without conditions matches everything', async () => {
     const { store, name } = await load()
@@ -182,4 +284,22 @@ export function describeVectorFilters({ fresh, vector, upsert }: VectorsContext)
     expect(hits.every((hit) => hit.payload!.half === true)).toBe(true)
     expect(eligible).toBeGreaterThan(1000)
   })
+}
+
+/** The points that a filter finds, sorted: search, scroll and count say the same. */
+async function idsOf(store: VectorStore, name: string, filter: Filter): Promise<string[]> {
+  const [{ id } = { id: '' }] = (await store.scroll(name, { limit: 1 })).points
+  const [first] = await store.get(name, [id])
+  const { hits } = await store.search(name, { vector: first!.vector, limit: 1000, filter })
+  const ids = hits.map((hit) => hit.id).sort()
+  const scrolled: string[] = []
+  for (let next: string | null | undefined; next !== null; ) {
+    const offset = next === undefined ? {} : { offset: next }
+    const page = await store.scroll(name, { limit: 70, filter, ...offset })
+    scrolled.push(...page.points.map((point) => point.id))
+    next = page.next
+  }
+  expect(scrolled.sort()).toEqual(ids)
+  expect(await store.count(name, filter)).toBe(ids.length)
+  return ids
 }

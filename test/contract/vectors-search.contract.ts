@@ -108,7 +108,9 @@ export function describeVectorSearch({ fresh, vector, upsert, dimension }: Vecto
       150_000,
     )
     const queries = clusteredVectors({ count: 2640, dimension, seed: 5 }).slice(2600)
-    for (const filter of [undefined, { must: [{ key: 'third', match: { value: 1 } }] }]) {
+    const third = (value: number) => ({ key: 'third', match: { value } })
+    const filters = [undefined, { must: [third(1)] }, { must: [], must_not: [third(0), third(2)] }]
+    for (const filter of filters) {
       const allowed = (i: number) => filter === undefined || i % 3 === 1
       let found = 0
       for (const query of queries) {

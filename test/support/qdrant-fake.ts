@@ -13,6 +13,7 @@ interface FakePoint {
 /** The parts of Qdrant's filters that the driver uses. */
 interface FakeFilter {
   must?: FakeCondition[]
+  must_not?: FakeCondition[]
   should?: FakeCondition[]
 }
 
@@ -220,9 +221,9 @@ function upsert(points: Map<string, FakePoint>, operation: FakeUpsert): void {
   for (const point of taken) points.set(point.id, { ...point, vector: toUnit(point.vector) })
 }
 
-function matches(point: FakePoint, { must = [], should }: FakeFilter = {}): boolean {
+function matches(point: FakePoint, { must = [], must_not = [], should }: FakeFilter = {}): boolean {
   const met = (condition: FakeCondition) => holds(point, condition)
-  return must.every(met) && (should === undefined || should.some(met))
+  return must.every(met) && !must_not.some(met) && (should === undefined || should.some(met))
 }
 
 function holds(point: FakePoint, condition: FakeCondition): boolean {

@@ -165,7 +165,7 @@ function openPointCollection(
         total += added
       },
       index(changes) {
-        for (const { n, before, tokens } of changes) words.replace(n, before, tokens)
+        for (const { n, before, tokens, vector } of changes) words.replace(n, before, vector && tokens)
         keeper.follow(changes)
       },
     } satisfies WriteTarget,

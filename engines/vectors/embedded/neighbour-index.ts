@@ -9,7 +9,7 @@ import type { ZVecCollection, ZVecStatus } from '@zvec/zvec'
 import { AppError } from '#lib/errors.ts'
 import { detach } from '#lib/giving-way.ts'
 import { hnsw } from '../collections.ts'
-import { wideToken } from '../filter.ts'
+import { type FilterTokens, wideToken } from '../filter.ts'
 import { createBest, dot, norm } from '../score.ts'
 
 interface IndexEntry {
@@ -23,9 +23,9 @@ interface IndexEntry {
 export interface IndexQuery {
   vector: Float32Array
   limit: number
-  /** Words that a hit must have; empty: no filter. */
-  tokens: string[]
-  /** The rows that have these words, for an index that keeps no words itself. */
+  /** Words that a hit must have, and must not have; both empty: no filter. */
+  tokens: FilterTokens
+  /** The rows that may match, for an index that keeps no words itself. */
   matching: () => number[]
 }
 
@@ -41,6 +41,10 @@ export interface NeighbourIndex {
   bytes(): number
   /** Ends it; after a clean close the same files can be opened again. */
   close(): void
+}
+
+export function hasTokens({ all, none }: FilterTokens): boolean {
+  return all.length + none.length > 0
 }
 
 export type Zvec = typeof import('@zvec/zvec')
@@ -163,18 +167,31 @@ function toQuery(zvec: Zvec, { vector, limit, tokens }: IndexQuery) {
     topk: limit,
     outputFields: [],
     params: { indexType: zvec.ZVecIndexType.HNSW, ef: Math.max(hnsw.efSearch, limit) },
-    ...(tokens.length === 0 ? {} : { filter: toFilter(tokens) }),
+    ...(hasTokens(tokens) ? { filter: toFilter(tokens) } : {}),
   }
 }
 
-/** Every word, or the word of payloads that have too many: those are checked by the caller. */
-function toFilter(tokens: string[]): string {
+/**
+ * Every word of `all` and none of `none`. Payloads under the word of those that have too many pass, and are checked by the
+ * caller. Without its own clause zvec leaves out a payload without words, until a merge.
+ */
+function toFilter({ all, none }: FilterTokens): string {
+  const parts: string[] = []
+  if (all.length > 0) parts.push(`(${inLists('contain_all', all)}) or kv contain_any ('${wideToken}')`)
+  if (none.length > 0) {
+    const noWords = all.length === 0 ? ' or array_length(kv) = 0' : ''
+    parts.push(`(${inLists('not contain_any', none)})${noWords}`)
+  }
+  return parts.map((part) => `(${part})`).join(' and ')
+}
+
+function inLists(operator: string, tokens: string[]): string {
   const lists: string[] = []
   for (let i = 0; i < tokens.length; i += wordsPerList) {
     const words = tokens.slice(i, i + wordsPerList).map((token) => `'${token}'`)
-    lists.push(`kv contain_all (${words.join(',')})`)
+    lists.push(`kv ${operator} (${words.join(',')})`)
   }
-  return `(${lists.join(' and ')}) or kv contain_any ('${wideToken}')`
+  return lists.join(' and ')
 }
 
 /** The same direction with length 1: zvec's float32 arithmetic would overflow or vanish with extreme lengths. */
@@ -242,7 +259,7 @@ export function createRamIndex(dimension: number): NeighbourIndex {
       const score = dot(block, (slot % vectorsPerBlock) * dimension, vector, dimension)
       if (best.wants(score)) best.add({ n, score })
     }
-    if (tokens.length === 0) for (const [n, slot] of slotOfRow) compare(n, slot)
+    if (!hasTokens(tokens)) for (const [n, slot] of slotOfRow) compare(n, slot)
     else for (const n of matching()) if (slotOfRow.has(n)) compare(n, slotOfRow.get(n)!)
     return best.take().map((candidate) => candidate.n)
   }

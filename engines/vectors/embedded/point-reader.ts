@@ -1,16 +1,15 @@
-/**
- * Answers queries on one collection: the index proposes candidates, the table decides. Points are counted by the words of a filter
- * where these decide, by the payloads elsewhere.
- */
+/** Answers queries on one collection: the index proposes candidates, the table decides. */
 
 import { setImmediate } from 'node:timers/promises'
 import { createRecentCounts } from '../collections.ts'
-import { filterTokens, matches } from '../filter.ts'
-import type { Filter, Payload, ScrollQuery, SearchQuery } from '../port.ts'
+import type { FilterTokens } from '../filter.ts'
+import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
 import type { IndexKeeper } from './index-keeper.ts'
+import { createMatchingRows, indexedTokens, matchesRow, rowsPerSlice } from './matching-rows.ts'
+import { hasTokens } from './neighbour-index.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
-import { everyRow, type Words } from './words-index.ts'
+import { othersMax, type Words } from './words-index.ts'
 
 /** Up to this many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
 const comparedMax = 64
@@ -38,69 +37,62 @@ export function createPointReader(
   keeper: IndexKeeper,
   total: () => number,
 ) {
-  const count = createCounter(table, words)
+  const rows = createMatchingRows(table, words, total)
   const recently = createRecentCounts()
 
   async function search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }> {
     const { filter } = query
-    const tokens = filterTokens(filter).slice(0, indexedConditionsMax)
-    const few = fewEligible(table, words, tokens, total(), Math.max(query.limit, comparedMax))
+    const tokens = indexedTokens(filter)
+    const few = rows.fewEligible(tokens, Math.max(query.limit, comparedAtMost(tokens)))
     if (few) {
       const length = norm(query.vector)
       const points = few.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
       return { points: cut(points, query), eligible: points.length }
     }
-    const eligible =
-      filter && tokens.length > 0 ? await recently(filter.must, () => count(filter, tokens)) : total()
+    const eligible = hasTokens(tokens) ? await recently(filter, () => rows.count(filter, tokens)) : total()
     return { points: cut(await nearest(query, tokens), query), eligible }
   }
 
+  /** What the graph does not hold yet, the index compares with words that must not be there at half the speed. */
+  function comparedAtMost({ all, none }: FilterTokens): number {
+    if (none.length === 0 || all.length > 0) return comparedMax
+    return Math.max(comparedMax, Math.min(othersMax, keeper.unindexed() / 2))
+  }
+
   /** At least the `limit` nearest with all that tie with the last of them, or all there are. */
-  async function nearest(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
-    const matching = () => candidates(words, tokens)
+  async function nearest(query: SearchQuery, tokens: FilterTokens): Promise<FoundPoint[]> {
     const length = norm(query.vector)
+    let asked = rows.leavesMost(tokens) ? { all: tokens.all, none: [] } : tokens
     let limit = query.limit + Math.max(4, query.limit >> 3)
-    for (; limit <= proposedMax; limit *= 4) {
-      const proposed = keeper.search({ vector: query.vector, limit, tokens, matching })
+    while (limit <= proposedMax) {
+      const matching = () => rows.candidates(asked)
+      const proposed = keeper.search({ vector: query.vector, limit, tokens: asked, matching })
       if (!proposed) break
       const points = proposed.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
       const more = proposed.length === limit
       const tied = more && points.at(-1)?.score === points[query.limit - 1]?.score
       if (points.length >= query.limit && !tied) return points
-      if (!more) break
+      // The index may have missed some, unless it proposed as many as there are.
+      if (!more && asked === tokens) {
+        if (proposed.length >= rows.mayMatch(tokens)) return points
+        break
+      }
+      if (asked === tokens) limit *= 4
+      asked = tokens
     }
     return scan(query, tokens)
   }
-
   /** Compares with every eligible point; other work of the thread gets its turn in between. */
-  async function scan(query: SearchQuery, tokens: string[]): Promise<FoundPoint[]> {
+  async function scan(query: SearchQuery, tokens: FilterTokens): Promise<FoundPoint[]> {
     const best = createBest<FoundPoint>(query.limit, compareHits)
     const length = norm(query.vector)
-    for await (const rows of tokens.length === 0 ? allRows() : rowsWith(tokens)) {
-      for (const row of rows) {
+    for await (const slice of rows.slices(tokens)) {
+      for (const row of slice) {
         const score = scoreOf(row, query.vector, length)
         if (best.wants(score) && matchesRow(row, query.filter)) best.add({ ...row, score })
       }
     }
     return best.take()
-  }
-  async function* allRows(): AsyncGenerator<StoredPoint[]> {
-    let after = 0
-    for (;;) {
-      const rows = table.rowsAfter(after, rowsPerSlice)
-      if (rows.length === 0) return
-      yield rows
-      after = rows.at(-1)!.n
-      await setImmediate()
-    }
-  }
-  /** Rows that have the words and rows that may have them. */
-  async function* rowsWith(tokens: string[]): AsyncGenerator<StoredPoint[]> {
-    const ns = candidates(words, tokens)
-    for (let i = 0; i < ns.length; i += rowsPerSlice) {
-      yield ns.slice(i, i + rowsPerSlice).flatMap((n) => table.byRow(n) ?? [])
-      await setImmediate()
-    }
   }
   function scoreRow(n: number, query: SearchQuery, length: number): FoundPoint | undefined {
     const row = table.byRow(n)
@@ -109,8 +101,10 @@ export function createPointReader(
   }
 
   async function scroll(query: ScrollQuery): Promise<Page> {
-    const tokens = filterTokens(query.filter).slice(0, indexedConditionsMax)
-    const few = tokens.length > 0 ? fewEligible(table, words, tokens, everyRow, sortedMax) : undefined
+    const tokens = indexedTokens(query.filter)
+    const few = hasTokens(tokens)
+      ? (rows.fewEligible(tokens, sortedMax) ?? rows.fewLeft(tokens, sortedMax))
+      : undefined
     const from = query.offset ?? ''
     return few ? sorted(few, from, query) : walk(from, query)
   }
@@ -146,8 +140,7 @@ export function createPointReader(
     search,
     scroll,
     async count(filter: Filter | undefined): Promise<number> {
-      const tokens = filterTokens(filter).slice(0, indexedConditionsMax)
-      return filter && tokens.length > 0 ? count(filter, tokens) : total()
+      return rows.count(filter, indexedTokens(filter))
     },
     get: (ids: string[]): StoredPoint[] => table.byIds(ids),
   }
@@ -184,21 +177,6 @@ function createPage(query: ScrollQuery): { page: Page; add(row: StoredPoint): bo
   }
 }
 
-/** The rows that may be eligible when they are no more than `most`. */
-function fewEligible(
-  table: PointsTable,
-  words: Words,
-  tokens: string[],
-  total: number,
-  most: number,
-): number[] | undefined {
-  if (tokens.length === 0) return total > most ? undefined : table.rowNumbers(most)
-  const ns = words.rowsWith(tokens, most + 1)
-  if (ns.length > most) return undefined
-  const wide = words.wideRows(most + 1 - ns.length)
-  return ns.length + wide.length > most ? undefined : ns.concat(wide)
-}
-
 function scoreOf(row: StoredPoint, vector: Float32Array, length: number): number {
   return cosine(dot(row.vector, 0, vector, vector.length), norm(row.vector) * length)
 }
@@ -206,37 +184,4 @@ function scoreOf(row: StoredPoint, vector: Float32Array, length: number): number
 function cut(points: FoundPoint[], { limit, scoreThreshold }: SearchQuery): FoundPoint[] {
   const first = points.slice(0, limit)
   return scoreThreshold === undefined ? first : first.filter((point) => point.score >= scoreThreshold)
-}
-
-/** Rows that are read before other work of the thread gets its turn. */
-const rowsPerSlice = 128
-/** A filter's conditions beyond these are checked on the payload alone. */
-const indexedConditionsMax = 64
-
-function createCounter(table: PointsTable, words: Words) {
-  async function count(filter: Filter, tokens: string[]): Promise<number> {
-    if (words.decides(tokens.length) && filter.must.length <= indexedConditionsMax) {
-      return words.countWith(tokens) + (await countRows(words.wideRows(everyRow), filter))
-    }
-    return countRows(candidates(words, tokens), filter)
-  }
-  async function countRows(ns: number[], filter: Filter): Promise<number> {
-    let found = 0
-    for (let i = 0; i < ns.length; i++) {
-      const row = table.byRow(ns[i]!)
-      if (row && matchesRow(row, filter)) found++
-      if (i % rowsPerSlice === rowsPerSlice - 1) await setImmediate()
-    }
-    return found
-  }
-  return count
-}
-
-/** Rows that have the words and rows that may have them. */
-function candidates(words: Words, tokens: string[]): number[] {
-  return words.rowsWith(tokens, everyRow).concat(words.wideRows(everyRow))
-}
-
-function matchesRow(row: StoredPoint, filter: Filter | undefined): boolean {
-  return filter === undefined || matches(JSON.parse(row.payload) as Payload, filter)
 }

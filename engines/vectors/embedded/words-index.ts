@@ -1,6 +1,7 @@
 /** Finds the rows that have filter words, in a SQLite file that may be lost at any time. */
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { createLru } from '#lib/lru.ts'
 import { allRows, firstRow } from '#lib/sqlite.ts'
 import { wideToken } from '../filter.ts'
 
@@ -11,6 +12,17 @@ export const everyRow = 2 ** 31
 const wordsInSqlMax = 12
 /** Counting how often a word occurs, to begin with the rarest, ends here. */
 const rareMax = 4_096
+/** Lists of words whose rows are kept: what searches leave out by default, and another one. */
+const keptListsMax = 2
+/** The rows without a list's words are kept while they are no more than this. */
+export const othersMax = 4_096
+
+/** The rows that have any of the words, and those that have none where these are few. Both follow the writes. */
+interface KeptRows {
+  words: readonly string[]
+  having: Set<number>
+  others?: Set<number> | undefined
+}
 
 /**
  * Opens the file (`:memory:` for none). Nothing is synced and nothing can be rolled back: everything is one transaction
@@ -40,6 +52,10 @@ function openWords(db: DatabaseSync, t: string) {
   const remove = db.prepare(`delete from ${t} where word = ? and n = ?`)
   const wide = db.prepare(`select n from ${t} where word = '${wideToken}' order by n limit ?`)
   const howRare = db.prepare(`select count(*) as c from (select 1 from ${t} where word = ? limit ${rareMax})`)
+  const having = db.prepare(
+    `select json_group_array(n) as ns from ${t} where word in (select value from json_each(?))`,
+  )
+  const keptLists = createLru<string, KeptRows>(keptListsMax)
   const counting = matchStatements(db, t, (rows) => `select count(*) as c from (${rows})`)
   const listing = matchStatements(db, t, (rows) => rows)
 
@@ -51,10 +67,23 @@ function openWords(db: DatabaseSync, t: string) {
       .slice(0, wordsInSqlMax)
       .map(({ word }) => word)
   }
+  /** A long list is read once, not in every search that leaves its rows out. */
+  function keptOf(words: readonly string[]): KeptRows {
+    const key = words.join(' ')
+    let kept = keptLists.get(key)
+    if (!kept) {
+      const { ns } = firstRow<{ ns: string }>(having, JSON.stringify(words))!
+      kept = { words, having: new Set(JSON.parse(ns) as number[]) }
+      keptLists.set(key, kept)
+    }
+    return kept
+  }
   return {
-    replace(n: number, before: readonly string[], after: readonly string[]): void {
-      for (const word of before) if (!after.includes(word)) remove.run(word, n)
-      for (const word of after) if (!before.includes(word)) add.run(word, n)
+    /** `after` null: the row is no more. */
+    replace(n: number, before: readonly string[], after: readonly string[] | null): void {
+      for (const word of before) if (!after?.includes(word)) remove.run(word, n)
+      for (const word of after ?? []) if (!before.includes(word)) add.run(word, n)
+      for (const kept of keptLists.values()) follow(kept, n, after)
     },
     /** Row numbers that have every word, at most `limit`; rows under the wide word are not among them. */
     rowsWith: (words: string[], limit: number): number[] =>
@@ -66,9 +95,31 @@ function openWords(db: DatabaseSync, t: string) {
     decides: (words: number): boolean => words <= wordsInSqlMax,
     /** Row numbers kept under the wide word. */
     wideRows: (limit: number): number[] => allRows<{ n: number }>(wide, limit).map((row) => row.n),
-    clear: (): void => db.exec(`delete from ${t}`),
+    /** The rows that have any of the words. */
+    rowsWithAny: (words: readonly string[]): ReadonlySet<number> => keptOf(words).having,
+    /** The rows of `all` that have none of the words. */
+    rowsWithNone(words: readonly string[], all: () => number[]): number[] {
+      const kept = keptOf(words)
+      if (kept.others) return [...kept.others]
+      const others = all().filter((n) => !kept.having.has(n))
+      if (others.length <= othersMax) kept.others = new Set(others)
+      return others
+    },
+    clear(): void {
+      db.exec(`delete from ${t}`)
+      keptLists.clear()
+    },
     drop: (): void => db.exec(`drop table ${t}`),
   }
+}
+
+function follow(kept: KeptRows, n: number, after: readonly string[] | null): void {
+  kept.having.delete(n)
+  kept.others?.delete(n)
+  if (after === null) return
+  if (kept.words.some((word) => after.includes(word))) kept.having.add(n)
+  else kept.others?.add(n)
+  if (kept.others && kept.others.size > othersMax) kept.others = undefined
 }
 
 /** Statements for "has all of these words", one per number of words. */

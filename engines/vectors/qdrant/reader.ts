@@ -64,7 +64,7 @@ export function createReader(call: Call) {
   async function search(collection: string, query: SearchQuery): Promise<SearchResult> {
     const [found, recent] = await Promise.all([
       nearest(collection, query),
-      recently([collection, query.filter?.must ?? []], () => count(collection, query.filter)),
+      recently([collection, query.filter ?? null], () => count(collection, query.filter)),
     ])
     let hits = found
     let eligible = recent
@@ -159,8 +159,12 @@ function jsonBytes({ payload, vector }: QdrantRecord): number {
 
 /** Qdrant's filter for ours; deleted points match none. */
 function toQdrantFilter(filter: Filter | undefined) {
-  const words = filterTokens(filter).map((value) => ({ key: tokensField, match: { value } }))
-  return { must: [{ is_empty: { key: deletedAtField } }, ...words] }
+  const { all, none } = filterTokens(filter)
+  const hasWord = (value: string) => ({ key: tokensField, match: { value } })
+  return {
+    must: [{ is_empty: { key: deletedAtField } }, ...all.map(hasWord)],
+    ...(none.length === 0 ? {} : { must_not: none.map(hasWord) }),
+  }
 }
 
 /** JSON of a query for the points nearest to `vector`; `rest` is what else it says. */

@@ -31,17 +31,22 @@ function asObject(entries: [string, unknown][]): Payload {
   return JSON.parse(`{${members.join(',')}}`) as Payload
 }
 
-function filterOf(list: { key: string; value: string | number | boolean }[]): Filter {
-  return { must: list.map(({ key, value }) => ({ key, match: { value } })) }
+type List = { key: string; value: string | number | boolean }[]
+
+function filterOf(must: List, mustNot: List): Filter {
+  const conditions = (list: List) => list.map(({ key, value }) => ({ key, match: { value } }))
+  return { must: conditions(must), must_not: conditions(mustNot) }
 }
 
 describe('filters', () => {
-  test('a payload matches exactly when it has every word of the filter', () => {
+  test('a payload matches exactly when it has every word of the filter and none that it must not have', () => {
     fc.assert(
-      fc.property(payloads, conditions, (payload, list) => {
-        const filter = filterOf(list as Parameters<typeof filterOf>[0])
+      fc.property(payloads, conditions, conditions, (payload, must, mustNot) => {
+        const filter = filterOf(must as List, mustNot as List)
         const words = new Set(payloadTokens(payload))
-        expect(filterTokens(filter).every((word) => words.has(word))).toBe(matches(payload, filter))
+        const { all, none } = filterTokens(filter)
+        const hasThem = all.every((word) => words.has(word)) && !none.some((word) => words.has(word))
+        expect(hasThem).toBe(matches(payload, filter))
       }),
       { numRuns: propertyRuns(3000) },
     )

@@ -56,7 +56,12 @@ function setUp() {
     return changes[0]!.n
   }
   const search = (...head: number[]) =>
-    keeper.search({ vector: vectorOf(dimension, ...head), limit: 3, tokens: [], matching: () => [] })
+    keeper.search({
+      vector: vectorOf(dimension, ...head),
+      limit: 3,
+      tokens: { all: [], none: [] },
+      matching: () => [],
+    })
   return { keeper, made, logged, put, search, table }
 }
 

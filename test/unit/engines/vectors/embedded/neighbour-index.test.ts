@@ -13,7 +13,7 @@ const vectors = clusteredVectors({ count: 2_000, dimension, seed: 3 })
 const entries = vectors.map((vector, n) => ({ n, vector, tokens: [] }))
 
 function nearest(index: ZvecIndex, n: number): number[] {
-  return index.search({ vector: vectors[n]!, limit: 1, tokens: [], matching: () => [] })
+  return index.search({ vector: vectors[n]!, limit: 1, tokens: { all: [], none: [] }, matching: () => [] })
 }
 
 describe('the index of zvec', () => {

@@ -1,0 +1,114 @@
+/**
+ * The rows of a collection that a filter lets through: counted by the words of the filter where these decide, by the payloads
+ * elsewhere, and proposed one by one where they are few.
+ */
+
+import { setImmediate } from 'node:timers/promises'
+import { type FilterTokens, filterTokens, matches } from '../filter.ts'
+import type { Filter, Payload } from '../port.ts'
+import { hasTokens } from './neighbour-index.ts'
+import type { PointsTable, StoredPoint } from './points-table.ts'
+import { everyRow, type Words } from './words-index.ts'
+
+/** Rows that are read before other work of the thread gets its turn. */
+export const rowsPerSlice = 128
+/** Conditions beyond these are checked on the payload alone. */
+const indexedConditionsMax = 64
+
+export function indexedTokens(filter: Filter | undefined): FilterTokens {
+  const { all, none } = filterTokens(filter)
+  return { all: all.slice(0, indexedConditionsMax), none: none.slice(0, indexedConditionsMax) }
+}
+
+/** `total` is the number of points in the table. */
+export function createMatchingRows(table: PointsTable, words: Words, total: () => number) {
+  /** Rows that match by their words and rows that may match. */
+  function candidates({ all, none }: FilterTokens): number[] {
+    if (all.length === 0) return words.rowsWithNone(none, table.everyRowNumber)
+    const ns = words.rowsWith(all, everyRow).concat(words.wideRows(everyRow))
+    if (none.length === 0) return ns
+    const without = words.rowsWithAny(none)
+    return ns.filter((n) => !without.has(n))
+  }
+  /** Rows that may match, at most; unknown where words must be there. */
+  function mayMatch({ all, none }: FilterTokens): number {
+    if (all.length > 0) return Number.POSITIVE_INFINITY
+    return none.length === 0 ? total() : total() - words.rowsWithAny(none).size
+  }
+  /** The rows that may be eligible when they are no more than `most`. */
+  function fewEligible(tokens: FilterTokens, most: number): number[] | undefined {
+    const { all, none } = tokens
+    if (all.length === 0) {
+      if (mayMatch(tokens) > most) return undefined
+      return none.length === 0 ? table.rowNumbers(most) : candidates(tokens)
+    }
+    const ns = words.rowsWith(all, most + 1)
+    const wide = ns.length > most ? [] : words.wideRows(most + 1 - ns.length)
+    return ns.length + wide.length > most ? undefined : ns.concat(wide)
+  }
+  /** The same where many have the words that must be there, and few of these are left by the others. */
+  function fewLeft(tokens: FilterTokens, most: number): number[] | undefined {
+    if (tokens.all.length === 0 || tokens.none.length === 0) return undefined
+    const rows = candidates(tokens)
+    return rows.length > most ? undefined : rows
+  }
+  /** The index looks at words that must not be there one by one: where most points stay, dropping hits is faster. */
+  function leavesMost({ all, none }: FilterTokens): boolean {
+    return none.length > 0 && (all.length > 0 || words.rowsWithAny(none).size <= total() / 2)
+  }
+
+  /** Every row that may match; other work of the thread gets its turn in between. */
+  async function* slices(tokens: FilterTokens): AsyncGenerator<StoredPoint[]> {
+    const ns = hasTokens(tokens) ? candidates(tokens) : undefined
+    for (let from = 0, after = 0; ; from += rowsPerSlice) {
+      const rows = ns
+        ? ns.slice(from, from + rowsPerSlice).flatMap((n) => table.byRow(n) ?? [])
+        : table.rowsAfter(after, rowsPerSlice)
+      if (ns ? from >= ns.length : rows.length === 0) return
+      yield rows
+      after = rows.at(-1)?.n ?? after
+      await setImmediate()
+    }
+  }
+
+  async function count(filter: Filter, tokens: FilterTokens): Promise<number> {
+    const { must, must_not = [] } = filter
+    const isIndexed = Math.max(must.length, must_not.length) <= indexedConditionsMax
+    if (!isIndexed || !words.decides(tokens.all.length)) {
+      return countRows(candidates(tokens), filter)
+    }
+    const wide = words.wideRows(everyRow)
+    return countByWords(tokens, wide.length) + (await countRows(wide, filter))
+  }
+  /** Without the `wide` rows under the word of payloads with too many. */
+  function countByWords({ all, none }: FilterTokens, wide: number): number {
+    if (none.length === 0) return words.countWith(all)
+    const without = words.rowsWithAny(none)
+    if (all.length === 0) return Math.max(0, total() - without.size - wide)
+    return words.rowsWith(all, everyRow).filter((n) => !without.has(n)).length
+  }
+  async function countRows(ns: number[], filter: Filter): Promise<number> {
+    let found = 0
+    for (let i = 0; i < ns.length; i++) {
+      const row = table.byRow(ns[i]!)
+      if (row && matchesRow(row, filter)) found++
+      if (i % rowsPerSlice === rowsPerSlice - 1) await setImmediate()
+    }
+    return found
+  }
+  return {
+    candidates,
+    slices,
+    mayMatch,
+    fewEligible,
+    fewLeft,
+    leavesMost,
+    /** The exact number; `tokens` are those of the filter. */
+    count: async (filter: Filter | undefined, tokens: FilterTokens): Promise<number> =>
+      filter && hasTokens(tokens) ? count(filter, tokens) : total(),
+  }
+}
+
+export function matchesRow(row: StoredPoint, filter: Filter | undefined): boolean {
+  return filter === undefined || matches(JSON.parse(row.payload) as Payload, filter)
+}
