@@ -142,6 +142,12 @@ test.each([
     { filter: { must: [{ key: 'a', match: { value: {} } }] } },
     '/filter/must/0/match/value',
   ],
+  [
+    'a filter that must not match null',
+    { filter: { must: [], must_not: [{ key: 'a', match: { value: null } }] } },
+    '/filter/must_not/0/match/value',
+  ],
+  ['a filter with must_not alone', { filter: { must_not: [] } }, '/filter/must'],
   ['a filter with should', { filter: { must: [], should: [] } }, '/filter/should'],
   ['a filter without must', { filter: {} }, '/filter/must'],
   ['with_payload as text', { with_payload: 'yes' }, '/with_payload'],

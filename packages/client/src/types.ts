@@ -14,8 +14,16 @@ export interface StoredPoint {
   payload: { [key: string]: JsonValue }
 }
 
+export interface FilterCondition {
+  /** A payload key; a dotted one is a path through objects. */
+  key: string
+  match: { value: string | number | boolean }
+}
+
+/** A point matches when every condition of `must` holds and none of `must_not`. A missing key meets no condition. */
 export interface Filter {
-  must: { key: string; match: { value: string | number | boolean } }[]
+  must: FilterCondition[]
+  must_not?: FilterCondition[]
 }
 
 export interface ReadOptions {
@@ -39,6 +47,13 @@ export interface Hit {
   score: number
   payload?: { [key: string]: JsonValue }
   vector?: number[]
+}
+
+export interface RecallOptions extends ReadOptions {
+  /** Default 10. */
+  limit?: number
+  /** One that asks for the tag `auth` or `vector`, or for an `operation`, gets audit notes, too. */
+  filter?: Filter
 }
 
 export interface SearchAnswer {

@@ -104,9 +104,11 @@ function parseFilter(text: string | undefined): Filter | undefined {
 
 /** Percent-encoding cannot carry one, a JSON escape can. */
 function refuseLoneSurrogates(filter: Filter): void {
-  filter.must.forEach(({ key, match }, n) => {
-    const texts = typeof match.value === 'string' ? [key, match.value] : [key]
-    if (texts.every((text) => text.isWellFormed())) return
-    throw validationFailed([{ path: `/filter/must/${n}`, message: 'has half of a surrogate pair' }])
-  })
+  for (const list of ['must', 'must_not'] as const) {
+    filter[list]?.forEach(({ key, match }, n) => {
+      const texts = typeof match.value === 'string' ? [key, match.value] : [key]
+      if (texts.every((text) => text.isWellFormed())) return
+      throw validationFailed([{ path: `/filter/${list}/${n}`, message: 'has half of a surrogate pair' }])
+    })
+  }
 }
