@@ -1,6 +1,7 @@
 /** Searches a collection by a text, or by a point that is there: what people look for in the console. */
 
 import { Type } from 'typebox'
+import { withoutAuditNotes } from '#client/audit-notes.ts'
 import { AppError } from '#lib/errors.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { requireCollection } from '#services/vectors/accept/points.ts'
@@ -8,6 +9,7 @@ import { filter } from '#services/vectors/gateway/schemas.ts'
 import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'
 import { textField } from './shapes.ts'
+import { weakBelowOf } from './weak-below.ts'
 
 const textLengthMax = 8_192
 const hitsMax = 100
@@ -32,12 +34,15 @@ export const searchCollectionAction = defineAction({
     score_threshold: Type.Optional(Type.Number({ description: 'Hits below this score are left out.' })),
     filter: Type.Optional(filter),
   }),
-  async run({ platform }, { text, like, limit = 10, score_threshold: scoreThreshold, filter, ...args }) {
+  async run({ platform }, { text, like, limit = 10, score_threshold: scoreThreshold, ...args }) {
     if ((text === undefined) === (like === undefined)) {
       throw validationFailed([{ path: '', message: 'either text or like' }])
     }
     const begun = performance.now()
     const collection = requireCollection(args.collection)
+    const filter = withoutAuditNotes(collection, args.filter)
+    // Begins to measure it where that was not done yet.
+    weakBelowOf(platform.engines.embedder)
     const vector = await (like === undefined
       ? platform.engines.embedder.embed([text ?? '']).then(([made]) => made!)
       : vectorOf(platform, collection, like))
@@ -49,10 +54,12 @@ export const searchCollectionAction = defineAction({
       ...(scoreThreshold === undefined ? {} : { scoreThreshold }),
       ...(filter === undefined ? {} : { filter }),
     })
+    const weakBelow = weakBelowOf(platform.engines.embedder)
     return {
       results: hits.map(({ id, score, payload = {} }) => ({ id, score, payload })),
       took_ms: Math.round(performance.now() - begun),
       records_scanned: eligible,
+      ...(weakBelow === undefined ? {} : { weak_below: weakBelow }),
     }
   },
   http: {
@@ -66,6 +73,8 @@ export const searchCollectionAction = defineAction({
     method: 'POST',
     path: '/collections/:collection/search',
     operationId: 'searchCollection',
+    description:
+      'Audit notes are left out of `fleet_notes`, unless the filter asks for the tag `auth` or `vector`, or for an `operation`.',
     tag: 'state',
     body: {
       title: 'CollectionSearch',
@@ -83,6 +92,12 @@ export const searchCollectionAction = defineAction({
         ),
         took_ms: Type.Integer(),
         records_scanned: Type.Integer({ description: 'Points that were eligible.' }),
+        weak_below: Type.Optional(
+          Type.Number({
+            description:
+              'Hits below this score are weak by the scale of the embedder: texts that have nothing to do with each other may reach it.',
+          }),
+        ),
       },
       { title: 'FoundPoints' },
     ),

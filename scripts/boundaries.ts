@@ -24,7 +24,8 @@ const mayImport: Record<string, readonly string[]> = {
   ...Object.fromEntries(areas.map((area) => [area, [...kit, ...baseAreas]])),
   // Its reference node is an agent like those of users: it reaches the platform by the client. Events pass on JSON as records do.
   'services/runs': [...kit, ...baseAreas, 'packages/client', 'packages/stidx'],
-  operations: [...kit, ...baseAreas, ...areas],
+  // The client says how audit notes are left out of a search: agents and the console leave out the same.
+  operations: [...kit, ...baseAreas, ...areas, 'packages/client'],
   // The one area above the operations: it mounts them, and the areas' own routes.
   'services/main-api': [...kit, ...baseAreas, ...areas, 'operations'],
   services: [...kit, ...baseAreas, ...areas, 'services/main-api'],

@@ -4,7 +4,8 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Client } from '#client/client.ts'
+import { auditedOperations } from '#client/audit-notes.ts'
+import { type Client, withoutAuditNotes } from '#client/client.ts'
 import { auditEvents } from '#topics/catalog.ts'
 import { eventually } from '../support/eventually.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'
@@ -171,4 +172,17 @@ test('the audit note of an operation can be found in fleet_notes', async () => {
     outcome: 'ok',
     status_code: 200,
   })
+})
+
+test('a filter leaves the audit notes of every operation out, and nothing else', async () => {
+  const own = { id: 'own', vector: axisVector(7), payload: { tags: ['auth', 'vector'] } }
+  await client.upsert('fleet_notes', [own], { wait: true })
+  for (const value of auditedOperations) {
+    const filter = { must: [{ key: 'operation', match: { value } }] }
+    await eventually(`a note of ${value}`, async () => (await client.count('fleet_notes', { filter })) > 0)
+  }
+  const filter = withoutAuditNotes('fleet_notes')!
+  const { points } = await client.scroll({ collection: 'fleet_notes', filter })
+  expect(points.map(({ id }) => id)).toEqual(['own'])
+  expect(await client.count('fleet_notes', { filter })).toBe(1)
 })

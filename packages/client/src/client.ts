@@ -4,6 +4,7 @@
  */
 
 import { readFileSync } from 'node:fs'
+import { withoutAuditNotes } from './audit-notes.ts'
 import { type FindAnswer, type FindOptions, find } from './find.ts'
 import { defaultHubUrl, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
@@ -33,6 +34,7 @@ import type {
   OperationState,
   Point,
   ReadOptions,
+  RecallOptions,
   ScrollAnswer,
   ScrolledPoint,
   ScrollRequest,
@@ -47,6 +49,7 @@ import type {
 } from './types.ts'
 import { fireOver, openWebhookTransport } from './webhooks.ts'
 
+export { withoutAuditNotes } from './audit-notes.ts'
 export type { FindAnswer, FindOptions, FoundRecord } from './find.ts'
 export type * from './hub-types.ts'
 export { createMainApi, type MainApi, type MainApiOptions, type MainApiRequest } from './main-api.ts'
@@ -83,6 +86,8 @@ export interface Client extends RunCalls {
   /** At most 1,000 points. Retried only with an `idempotencyKey`. */
   upsert(collection: string, points: Point[], options?: UpsertOptions): Promise<AcceptedOperation>
   search(request: SearchRequest): Promise<SearchAnswer>
+  /** The points nearest to a text, by the platform's embedder. Audit notes are left out unless the filter asks for them. */
+  recall(collection: string, text: string, options?: RecallOptions): Promise<SearchAnswer>
   /** The nearest rows of a table of the relational mirror; `filterSql` is an SQL condition over its columns. */
   searchPg(request: SearchPgRequest): Promise<SearchPgAnswer>
   scroll(request: ScrollRequest): Promise<ScrollAnswer>
@@ -146,6 +151,17 @@ export function createClient(options: ClientOptions): Client {
     apiKey: keys.get,
     upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
     search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
+    async recall(collection, text, { filter, ...options } = {}) {
+      const { data } = await client.embeddings(text)
+      options.signal?.throwIfAborted()
+      const asked = withoutAuditNotes(collection, filter)
+      return client.search({
+        ...options,
+        collection,
+        vector: data[0]!.embedding,
+        ...(asked ? { filter: asked } : {}),
+      })
+    },
     searchPg: (request) => keyed(post('v1/vectors/search-pg', searchPgBody(request), request.signal)),
     scroll: (request) => keyed(post('v1/vectors/scroll', scrollBody(request), request.signal)),
     async *scrollAll(request) {

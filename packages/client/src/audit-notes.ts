@@ -1,0 +1,33 @@
+/** Leaves the platform's audit notes out of searches for what people and agents wrote. */
+
+import type { Filter, FilterCondition } from './types.ts'
+
+/**
+ * What the platform makes audit notes of: the payload of each names one of them as `operation`. That is the narrowest mark that a
+ * filter can name: the tags of audit notes (`auth`, `vector`) may well be those of somebody's own point.
+ */
+export const auditedOperations = [
+  'handshake',
+  'verify',
+  'upsert',
+  'search',
+  'search-pg',
+  'scroll',
+  'count',
+  'get',
+  'delete',
+] as const
+
+/**
+ * The filter of a search in `collection` without audit notes, which `fleet_notes` alone has. `filter` as it is when it
+ * asks for them: by the tag `auth` or `vector`, or by an `operation`.
+ */
+export function withoutAuditNotes(collection: string, filter?: Filter): Filter | undefined {
+  if (collection !== 'fleet_notes' || filter?.must.some(asksForAuditNotes)) return filter
+  const audited = auditedOperations.map((value) => ({ key: 'operation', match: { value } }))
+  return { must: filter?.must ?? [], must_not: [...(filter?.must_not ?? []), ...audited] }
+}
+
+function asksForAuditNotes({ key, match }: FilterCondition): boolean {
+  return key === 'operation' || (key === 'tags' && (match.value === 'auth' || match.value === 'vector'))
+}
