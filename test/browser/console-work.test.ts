@@ -121,6 +121,18 @@ test('a member writes a note, answers it, and finds it', async () => {
     90_000,
   )
   await keepPicture(page, 'search')
+
+  await goTo(page, 'search?in=fleet_notes&text=zebra+quantum', 'Search')
+  await page.getByText('Nothing found').waitFor()
+  const weak = page.getByRole('list', { name: 'Weak matches, the best first' })
+  expect(await weak.isVisible()).toBe(false)
+  expect(await violationsOf(page)).toEqual([])
+  await page.getByText(/^\d+ weak match/).click()
+  expect(await weak.getByText('audit-').count()).toBe(0)
+  await weak.getByText('The lighthouse keeper', { exact: true }).waitFor()
+  await page.getByRole('link', { name: 'Search audit notes' }).click()
+  await page.getByText('Audit notes are left out').waitFor({ state: 'detached' })
+  expect(await page.getByLabel('Where').inputValue()).toBe('tags=auth')
 })
 
 /** Records that cannot be decoded: the audit-writer parks them. */

@@ -157,30 +157,87 @@ function Hits({ collection, body }: { collection: string; body: Data['Collection
   const found = useRead(['search', collection, body], () =>
     take(api.POST('/api/v1/collections/{collection}/search', { params: { path: { collection } }, body })),
   )
+  // A least score of one's own says what counts.
+  const isStrong = ({ score }: Hit, weakBelow = -1) =>
+    body.score_threshold !== undefined || score >= weakBelow
   return (
     <Section title={body.like === undefined ? 'Found' : `Like ${body.like}`}>
       <Loaded of={found}>
-        {({ results, took_ms, records_scanned }) => (
-          <>
-            <p className="dim" role="status">
-              {plural(results.length, 'hit')} of {plural(records_scanned, 'point')} in {count(took_ms)} ms
-            </p>
-            {results.length === 0 && <Empty title="Nothing is near enough" />}
-            <ol className="records" aria-label="Hits, the best first">
-              {results.map((hit) => (
-                <li key={hit.id}>
-                  <HitEntry hit={hit} collection={collection} />
-                </li>
-              ))}
-            </ol>
-          </>
-        )}
+        {({ results, took_ms, records_scanned, weak_below }) => {
+          const hits = results.filter((hit) => isStrong(hit, weak_below))
+          const weak = results.filter((hit) => !isStrong(hit, weak_below))
+          return (
+            <>
+              <p className="dim" role="status">
+                {plural(hits.length, 'hit')} of {plural(records_scanned, 'point')} in {count(took_ms)} ms
+              </p>
+              {hits.length === 0 && <Empty title="Nothing found" />}
+              <HitList label="Hits, the best first" hits={hits} collection={collection} />
+              {weak.length > 0 && (
+                <details>
+                  <summary>{plural(weak.length, 'weak match', 'weak matches')}</summary>
+                  <p className="dim">
+                    Below {weak_below}: texts that have nothing to do with each other may score as much.
+                  </p>
+                  <HitList label="Weak matches, the best first" hits={weak} collection={collection} />
+                </details>
+              )}
+              {collection === 'fleet_notes' && <AuditHint />}
+            </>
+          )
+        }}
       </Loaded>
     </Section>
   )
 }
 
+function HitList({ label, hits, collection }: { label: string; hits: readonly Hit[]; collection: string }) {
+  if (hits.length === 0) return null
+  return (
+    <ol className="records" aria-label={label}>
+      {hits.map((hit) => (
+        <li key={hit.id}>
+          <HitEntry hit={hit} collection={collection} />
+        </li>
+      ))}
+    </ol>
+  )
+}
+
+const auditTag = 'tags=auth'
+
+/** Audit notes are in the same collection; a search shows them where the tag is asked for. */
+function AuditHint() {
+  const [params] = useFilters()
+  const where = params.get('where') ?? ''
+  if (conditionsOf(where).some(asksForAuditNotes)) return null
+  return (
+    <p className="dim">
+      Audit notes are left out.{' '}
+      <Link
+        href={linkTo('/search', null, {
+          ...Object.fromEntries(params),
+          where: withCondition(where, auditTag),
+        })}
+      >
+        Search audit notes
+      </Link>
+    </p>
+  )
+}
+
+/** As the main API takes it. */
+function asksForAuditNotes({ key, match: { value } }: Condition): boolean {
+  return key === 'operation' || (key === 'tags' && (value === 'auth' || value === 'vector'))
+}
+
+function withCondition(where: string, condition: string): string {
+  return where === '' ? condition : `${where}, ${condition}`
+}
+
 function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
+  const [params] = useFilters()
+  const where = params.get('where')
   const { id, score, payload = {} } = hit
   const { title, status, tags, updated_at } = payload
   const share = Math.max(0, Math.min(100, score * 100))
@@ -199,7 +256,7 @@ function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
         {Array.isArray(tags) &&
           tags.map((tag) => typeof tag === 'string' && <Value key={tag} name="tags" value={tag} />)}
         {typeof updated_at === 'string' && <span className="dim">{updated_at}</span>}
-        <Link href={linkTo('/search', null, { in: collection, like: id })}>
+        <Link href={linkTo('/search', null, { in: collection, like: id, ...(where ? { where } : {}) })}>
           Similar<span className="hidden"> to {id}</span>
         </Link>
       </div>
@@ -211,8 +268,7 @@ function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
 /** Adds itself to the conditions. */
 function Value({ name, value }: { name: string; value: string }) {
   const [params] = useFilters()
-  const before = params.get('where')
-  const where = before ? `${before}, ${name}=${value}` : `${name}=${value}`
+  const where = withCondition(params.get('where') ?? '', `${name}=${value}`)
   return (
     <Link href={linkTo('/search', null, { ...Object.fromEntries(params), where })}>{`${name}=${value}`}</Link>
   )
