@@ -3,13 +3,13 @@
 import { Type } from 'typebox'
 import { withoutAuditNotes } from '#client/audit-notes.ts'
 import { AppError } from '#lib/errors.ts'
+import { weakBelowOf } from '#lib/weak-below.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { requireCollection } from '#services/vectors/accept/points.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
 import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'
 import { textField } from './shapes.ts'
-import { weakBelowOf } from './weak-below.ts'
 
 const textLengthMax = 8_192
 const hitsMax = 100

@@ -1,11 +1,15 @@
 /** What an agent uses of the platform: it recalls what the fleet knows about a question, and writes the notes that it is asked for. */
 
 import { existsSync } from 'node:fs'
-import { type Client, createClient } from '#client/client.ts'
+import { type Client, createClient, withoutAuditNotes } from '#client/client.ts'
+import { measureWeakBelow } from '#lib/weak-below.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 
 /** What an agent of a node uses of the platform. */
-export type Memory = Pick<Client, 'embeddings' | 'search' | 'scroll' | 'notes' | 'health' | 'stats'>
+export type Memory = Pick<Client, 'embeddings' | 'search' | 'scroll' | 'notes' | 'health' | 'stats'> & {
+  /** The score below which a hit is weak, by the scale of the platform's embedder. */
+  weakBelow(): Promise<number>
+}
 
 export type Collection = 'fleet_notes' | 'knowledgebase' | 'posts' | 'almemsha'
 
@@ -20,10 +24,6 @@ export interface Found {
   text: string | undefined
 }
 
-/** Only notes of the hub: the same collection has audit notes. */
-const hubNotes = { must: [{ key: 'tags', match: { value: 'note' } }] }
-/** Weaker hits of the built-in embedder share a syllable with the question, and no more. */
-const scoreMin = 0.2
 const questionLengthMax = 2_000
 
 interface Wanted {
@@ -44,11 +44,17 @@ export async function recall(
   { collections, limit }: Wanted,
   signal: AbortSignal,
 ): Promise<Found[]> {
+  const scored = { limit, scoreThreshold: await memory.weakBelow() }
   const found = await Promise.all(
     collections.map(async (collection) => {
-      const filter = collection === 'fleet_notes' ? { filter: hubNotes } : {}
-      const scored = { limit, scoreThreshold: scoreMin }
-      const { results } = await memory.search({ collection, vector, signal, ...scored, ...filter })
+      const filter = withoutAuditNotes(collection)
+      const { results } = await memory.search({
+        collection,
+        vector,
+        signal,
+        ...scored,
+        ...(filter && { filter }),
+      })
       return results.map((hit) => foundOf(collection, hit))
     }),
   )
@@ -157,7 +163,7 @@ const timeoutMs = 20_000
 /** The platform may come back at other addresses. */
 export function createSharedMemory(parts: MemoryParts) {
   const { agentId, privateKeyFile } = parts
-  let held: { client: ReturnType<typeof createClient>; key: string } | undefined
+  let held: { client: Memory & Pick<Client, 'close'>; key: string } | undefined
   return {
     /** Throws an Error in plain words. */
     async open(): Promise<Memory> {
@@ -168,16 +174,31 @@ export function createSharedMemory(parts: MemoryParts) {
       const key = JSON.stringify(found)
       if (held?.key !== key) {
         await held?.client.close()
-        held = {
-          client: createClient({ ...found, agentId, privateKeyFile, waitOutLimitsMs, timeoutMs }),
-          key,
-        }
+        const client = createClient({ ...found, agentId, privateKeyFile, waitOutLimitsMs, timeoutMs })
+        held = { client: { ...client, weakBelow: weakBelowOf(client) }, key }
       }
       return held.client
     },
     async close() {
       await held?.client.close()
     },
+  }
+}
+
+/** Measured with the first question; a fault is not kept. */
+function weakBelowOf(client: Client): Memory['weakBelow'] {
+  let measured: Promise<number> | undefined
+  return () => {
+    measured ??= measureWeakBelow({
+      async embed(texts) {
+        const { data } = await client.embeddings(texts)
+        return data.map(({ embedding }) => embedding)
+      },
+    }).catch((error) => {
+      measured = undefined
+      throw error
+    })
+    return measured
   }
 }
 

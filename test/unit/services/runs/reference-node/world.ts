@@ -28,6 +28,7 @@ export function memoryOf(
   ]
   const memory = {
     embeddings: async () => ({ data: [{ embedding: [1] }] }),
+    weakBelow: async () => 0.2,
     async search(asked: { collection: string; filter?: unknown; limit: number; scoreThreshold: number }) {
       if (faults.search) throw faults.search
       searched.push([asked.collection, asked.filter])

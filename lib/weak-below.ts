@@ -1,6 +1,9 @@
 /** The scale of an embedder: the score below which a hit says hardly more than chance does. */
 
-import type { Embedder } from '#engines/embedder/port.ts'
+interface Embedder {
+  /** A vector of length 1 for each text. */
+  embed(texts: string[]): Promise<ArrayLike<number>[]>
+}
 
 /** None of these has to do with any of `notes`: what they score is the noise of the embedder. */
 const questions = [
@@ -71,18 +74,24 @@ async function measure(embedder: Embedder): Promise<void> {
   const scale: Scale = { askedAtMs: performance.now() }
   scales.set(embedder, scale)
   try {
-    const vectors = await embedder.embed([...questions, ...notes])
-    const answers = vectors.slice(questions.length)
-    const scores = vectors.slice(0, questions.length).flatMap((a) => answers.map((b) => dot(a, b)))
-    const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
-    const variance = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length
-    scale.weakBelow = Number((mean + deviations * Math.sqrt(variance)).toFixed(3))
+    scale.weakBelow = await measureWeakBelow(embedder)
   } catch {
     // The search that needs the embedder reports its fault; without a scale no hit counts as weak.
   }
 }
 
-/** The cosine: an embedder's vectors have length 1. */
-function dot(a: Float32Array, b: Float32Array): number {
-  return a.reduce((sum, component, n) => sum + component * b[n]!, 0)
+export async function measureWeakBelow(embedder: Embedder): Promise<number> {
+  const vectors = await embedder.embed([...questions, ...notes])
+  const answers = vectors.slice(questions.length)
+  const scores = vectors.slice(0, questions.length).flatMap((a) => answers.map((b) => dot(a, b)))
+  const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
+  const variance = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length
+  return Number((mean + deviations * Math.sqrt(variance)).toFixed(3))
+}
+
+/** The cosine of vectors of length 1. */
+function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let sum = 0
+  for (let n = 0; n < a.length; n++) sum += a[n]! * b[n]!
+  return sum
 }

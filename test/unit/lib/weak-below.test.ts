@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import type { Embedder } from '#engines/embedder/port.ts'
-import { weakBelowOf } from '#operations/weak-below.ts'
+import { weakBelowOf } from '#lib/weak-below.ts'
 import { eventually } from '../../support/eventually.ts'
 
 function counted(embed: Embedder['embed']) {
