@@ -168,6 +168,7 @@ describe('a change by the command line', () => {
     'agents update': { agent_id: 'nobody', role: 'x' },
     'agents rotate': { agent_id: 'nobody' },
     'agents delete': { agent_id: 'nobody' },
+    'agents clear': { agent_id: 'nobody' },
     'agent-keys issue': { agent_id: 'nobody' },
     'agent-keys revoke': { id: 'ak_none' },
     'users add': { email: 'no mail' },

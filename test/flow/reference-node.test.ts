@@ -76,6 +76,9 @@ test('six agents answer at one port, each by its role, and leave no notes', asyn
   const vector = data[0]!.embedding
   const payload = { title: 'Deploying the courier', mind_path: 'docs/courier.md', text: 'By night.' }
   await client.upsert('knowledgebase', [{ id: 'k-1', vector, payload }], { wait: true })
+  await eventually('all nodes were probed', async () =>
+    (await saidBy(nodes, 'nexus', 'Which nodes are there?', 'before')).includes('6 nodes'),
+  )
   const question = 'how is the courier deployed by night?'
   const hit =
     /1\. \[`Deploying the courier`\]\(\/console\/search\?in=knowledgebase&like=k-1\) \(score 0\.\d\d, knowledgebase, `docs\/courier\.md`\)/

@@ -1,6 +1,7 @@
 /** What the reference agents say: answers by their roles, notes on request, and no name that would call anybody. */
 
 import { expect, test } from 'vitest'
+import { withoutAuditNotes } from '#client/audit-notes.ts'
 import { findMentions } from '#services/runs/dispatch/find-mentions.ts'
 import { createConversations, createReferenceAgent } from '#services/runs/reference-node/agents.ts'
 import type { Facts } from '#services/runs/reference-node/facts.ts'
@@ -70,7 +71,7 @@ test('WHALE answers from all collections, with passages and links, without weak 
     `   ${quoted}`,
   ])
   expect(searched).toEqual([
-    ['fleet_notes', { must: [{ key: 'tags', match: { value: 'note' } }] }],
+    ['fleet_notes', withoutAuditNotes('fleet_notes')],
     ['knowledgebase', undefined],
     ['posts', undefined],
     ['almemsha', undefined],
