@@ -1,31 +1,15 @@
-/** The scale of an embedder: the score below which a hit says hardly more than chance does. */
+/** The scale of an embedder: the score below which a hit says hardly more about a question than chance does. */
 
 interface Embedder {
   /** A vector of length 1 for each text. */
   embed(texts: string[]): Promise<ArrayLike<number>[]>
 }
 
-/** None of these has to do with any of `notes`: what they score is the noise of the embedder. */
-const questions = [
-  'Where are the spare keys of the office kept?',
-  'How long does the soup have to cook?',
-  'Who won the chess tournament in spring?',
-  'Is the bridge over the river open again?',
-  'What does the insurance pay after a flood?',
-  'When is the next train to the coast?',
-  'How do I tune the strings of a violin?',
-  'Which medicine helps against a headache?',
-  'Why did the printer stop in the night?',
-  'What colour will the kitchen be painted?',
-  'How many sheep are on the northern meadow?',
-  'invoice overdue reminder',
-  'volcano eruption warning',
-  'password reset',
-  'football results',
-  'database backup failed',
-]
+/** The score below which hits of the question with this vector are weak. */
+export type WeakBelow = (vector: ArrayLike<number>) => number
 
-const notes = [
+/** What a question scores with them is noise: they are about everyday matters, which no fleet is asked about. */
+const unrelated = [
   'The tomatoes in the greenhouse are ripe and should be picked this week.',
   'Our accountant sends the tax return in March, as she did last year.',
   'The museum shows paintings of the nineteenth century until autumn.',
@@ -38,60 +22,62 @@ const notes = [
   'The telescope was cleaned and shows the rings of Saturn again.',
   'Two carpenters repaired the roof of the barn before the storm.',
   'Meeting moved to Friday',
-  'Server room too warm: fan replaced',
+  'Kitchen too warm: window left open',
   'Holiday plan of the sales team',
   'Translation of the novel finished',
   'Coffee machine broken',
+  'The tomatoes in the greenhouse are ripe and should be picked this week. When they are left on the plant for too long, the skin bursts and the wasps come. What is not eaten at once can be cooked with onions and a little sugar, filled into clean jars and kept in the cellar until the spring. If the jars are closed while they are hot, nothing else is needed.',
+  'In the nineteenth century painters left their studios and worked in the open air, because they wanted to show the light as it is at one hour of the day. The museum has forty of their pictures and shows them until the autumn. Visitors who come in the morning have the rooms for themselves; how the pictures were made is said in a film of ten minutes.',
+  'A dog that barks at everybody is usually afraid. It helps to lead it past other people at some distance, to stay calm, and to praise it whenever it stays quiet. Do not shout, and do not pull at the leash, since both tell the dog that there is a reason to be afraid. After a few weeks the distance can be made smaller.',
+  'Glaciers in the mountains have lost a third of their ice since 1980. When the ice melts, the rivers below have more water for some decades and then less, which matters to those who grow fruit in the valleys. How fast it goes is measured every summer with poles that are set into the ice, and from the air.',
+  'For the dough flour, eggs and milk are mixed first, then the butter is added. It must rest for an hour in a cool place. What you put on it is up to you: apples with cinnamon, plums, or cheese. The oven should be hot before the cake goes in; after forty minutes it is done, if a needle comes out clean.',
+  'The choir rehearses on Thursdays in the hall behind the church. New voices are welcome, above all tenors, and nobody needs to read music. Before a concert there are two longer rehearsals with the orchestra, which take place on a Saturday. Who cannot come tells the conductor by the day before.',
+  'Two carpenters repaired the roof of the barn before the storm. The old beams were kept where they could carry the load; where they could not, oak of the same age was used, which the owner had bought from a mill that was torn down. It is not cheap, but it lasts, and the barn looks as it did a hundred years ago.',
+  'The tenant may use the garden together with the other tenants. Pets are allowed unless they disturb the neighbours. Rent is due on the third working day of each month. If something is broken, the tenant tells the owner at once; who has to pay for it depends on how it came to be broken and on what it costs.',
+  'With a telescope of this size one sees the rings of Saturn, the bands of Jupiter and thousands of stars that the eye alone does not see. It should stand outside for half an hour before it is used, so that the mirror has the temperature of the air. The moon is best when it is half, since then its mountains throw long shadows.',
+  'The bicycle needs new tyres, and the chain should be cleaned and oiled after every ride in the rain. Check the brakes before you go down a mountain. Whoever rides at night needs a lamp at the front and a red one at the back. A good lock costs more than one thinks, and less than a bicycle.',
+  'She crossed the square without looking back. The letter was in her coat, and she had not opened it, because she knew who had written it and why. When the bells began she stopped, counted them, and went on. Nobody at the station would ask for her name, and the train was not yet there.',
+  'Children learn a second language best while they play. They do not ask for rules; they listen, repeat, and are understood, and that is enough. Adults want to know why a sentence is as it is. Both ways lead there, but whoever has to speak on the first day learns faster than those who only read.',
 ]
 
 /**
- * So many standard deviations above the mean of unrelated texts. Measured on judged sets: with the built-in embedder 4 of 100
- * questions of another field find a hit above it, and 92 of 100 of the field do.
+ * So many standard deviations above the mean of a question's own noise. Measured with the built-in embedder on notes, docs of
+ * software, and Cranfield: 10, 16 and 26 of 100 questions of other fields find a hit above it, 78, 89 and 97 of the field do. A
+ * threshold that is the same for all questions was far worse: words that every text has lift some questions more than others.
  */
-const deviations = 2
-/** The texts are embedded again so long after a fault. */
+const deviations = 3
+/** After a fault the texts are not embedded again for so long. */
 const retryMs = 60_000
 
-interface Scale {
-  weakBelow?: number
-  askedAtMs: number
-}
+const scales = new WeakMap<Embedder, Promise<WeakBelow>>()
 
-const scales = new WeakMap<Embedder, Scale>()
-
-/**
- * The score of this embedder below which a hit is weak. Undefined until its texts are embedded, which the first call
- * begins: nobody waits for it.
- */
-export function weakBelowOf(embedder: Embedder): number | undefined {
+/** Embeds the texts with the first call, for all that follow. Rejects with the fault of the embedder. */
+export function scaleOf(embedder: Embedder): Promise<WeakBelow> {
   const known = scales.get(embedder)
-  const isDue = !known || (known.weakBelow === undefined && performance.now() - known.askedAtMs > retryMs)
-  if (isDue) void measure(embedder)
-  return known?.weakBelow
+  if (known) return known
+  const measured = measure(embedder)
+  scales.set(embedder, measured)
+  measured.catch(() => setTimeout(() => scales.delete(embedder), retryMs).unref())
+  return measured
 }
 
-async function measure(embedder: Embedder): Promise<void> {
-  const scale: Scale = { askedAtMs: performance.now() }
-  scales.set(embedder, scale)
-  try {
-    scale.weakBelow = await measureWeakBelow(embedder)
-  } catch {
-    // The search that needs the embedder reports its fault; without a scale no hit counts as weak.
+async function measure(embedder: Embedder): Promise<WeakBelow> {
+  const vectors = await embedder.embed(unrelated)
+  return (vector) => {
+    const scores = vectors.map((one) => cosine(vector, one))
+    const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
+    const variance = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length
+    return Number((mean + deviations * Math.sqrt(variance)).toFixed(3))
   }
 }
 
-export async function measureWeakBelow(embedder: Embedder): Promise<number> {
-  const vectors = await embedder.embed([...questions, ...notes])
-  const answers = vectors.slice(questions.length)
-  const scores = vectors.slice(0, questions.length).flatMap((a) => answers.map((b) => dot(a, b)))
-  const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length
-  const variance = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length
-  return Number((mean + deviations * Math.sqrt(variance)).toFixed(3))
-}
-
-/** The cosine of vectors of length 1. */
-function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
+/** The cosine, where `b` has length 1: vectors that others made may be longer. */
+function cosine(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let sum = 0
-  for (let n = 0; n < a.length; n++) sum += a[n]! * b[n]!
-  return sum
+  let squares = 0
+  for (let n = 0; n < a.length; n++) {
+    sum += a[n]! * b[n]!
+    squares += a[n]! ** 2
+  }
+  return sum / Math.sqrt(squares)
 }

@@ -3,7 +3,7 @@
 import { Type } from 'typebox'
 import { withoutAuditNotes } from '#client/audit-notes.ts'
 import { AppError } from '#lib/errors.ts'
-import { weakBelowOf } from '#lib/weak-below.ts'
+import { scaleOf } from '#lib/weak-below.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { requireCollection } from '#services/vectors/accept/points.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
@@ -41,11 +41,14 @@ export const searchCollectionAction = defineAction({
     const begun = performance.now()
     const collection = requireCollection(args.collection)
     const filter = withoutAuditNotes(collection, args.filter)
-    // Begins to measure it where that was not done yet.
-    weakBelowOf(platform.engines.embedder)
-    const vector = await (like === undefined
-      ? platform.engines.embedder.embed([text ?? '']).then(([made]) => made!)
-      : vectorOf(platform, collection, like))
+    const { embedder } = platform.engines
+    const [vector, weakBelow] = await Promise.all([
+      like === undefined
+        ? embedder.embed([text ?? '']).then(([made]) => made!)
+        : vectorOf(platform, collection, like),
+      // Points like another one are found without an embedder, too.
+      scaleOf(embedder).catch(() => undefined),
+    ])
     const { hits, eligible } = await platform.engines.vectors.search(collection, {
       vector,
       limit,
@@ -54,12 +57,11 @@ export const searchCollectionAction = defineAction({
       ...(scoreThreshold === undefined ? {} : { scoreThreshold }),
       ...(filter === undefined ? {} : { filter }),
     })
-    const weakBelow = weakBelowOf(platform.engines.embedder)
     return {
       results: hits.map(({ id, score, payload = {} }) => ({ id, score, payload })),
       took_ms: Math.round(performance.now() - begun),
       records_scanned: eligible,
-      ...(weakBelow === undefined ? {} : { weak_below: weakBelow }),
+      ...(weakBelow && { weak_below: weakBelow(vector) }),
     }
   },
   http: {
@@ -95,7 +97,7 @@ export const searchCollectionAction = defineAction({
         weak_below: Type.Optional(
           Type.Number({
             description:
-              'Hits below this score are weak by the scale of the embedder: texts that have nothing to do with each other may reach it.',
+              'Hits below this score are weak: texts that have nothing to do with the question may reach it, by the scale of the embedder.',
           }),
         ),
       },

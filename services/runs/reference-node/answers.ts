@@ -4,7 +4,7 @@ import { withTimeout } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
 import type { Facts } from './facts.ts'
-import { headOf, listed, quoted, recordsOf } from './markdown.ts'
+import { headOf, listed, quoted, recordsOf, weaker } from './markdown.ts'
 import { embedded, type Memory, recall } from './memory.ts'
 import { cipher, nexus, pulse } from './platform-answers.ts'
 import { type Answer, type Asked, type Role, usual } from './roster.ts'
@@ -104,7 +104,7 @@ async function atlas({ memory, read, search }: Asked): Promise<Answer> {
 function documentsHead(found: number, size: number | undefined): string {
   if (size === 0) return '**There are no documents yet.**'
   const of = size === undefined ? 'documents' : `of ${plural(size, 'document')}`
-  if (found === 0) return `**None ${size === undefined ? 'of the documents' : of} speaks of it.**`
+  if (found === 0) return `**None ${size === undefined ? 'of the documents' : of} speaks of it.** ${weaker}`
   return `**${found} ${of} ${found === 1 ? 'speaks' : 'speak'} of it.**`
 }
 

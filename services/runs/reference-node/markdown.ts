@@ -54,12 +54,14 @@ export function bullets(lines: readonly string[]): string {
 export function headOf(found: readonly Found[] | undefined, collections: readonly Collection[]): string {
   if (found === undefined) return ''
   if (found.length === 0)
-    return `**Nothing in ${listed(collections.map((name) => quoted(name)))} speaks of it.**`
+    return `**Nothing in ${listed(collections.map((name) => quoted(name)))} speaks of it.** ${weaker}`
   const counts = [...Map.groupBy(found, ({ collection }) => collection)].map(
     ([name, those]) => `${name} (${those.length})`,
   )
   return `**${plural(found.length, 'record')} ${found.length === 1 ? 'speaks' : 'speak'} of it**, in ${listed(counts)}.`
 }
+
+export const weaker = `Weaker matches are in [the console's search](${pagePath('search')}).`
 
 /** A numbered list, which conclusions read; the passage of a record is below it. */
 export function recordsOf(found: readonly Found[] = [], passageMax: number): string {

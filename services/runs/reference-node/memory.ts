@@ -2,13 +2,13 @@
 
 import { existsSync } from 'node:fs'
 import { type Client, createClient, withoutAuditNotes } from '#client/client.ts'
-import { measureWeakBelow } from '#lib/weak-below.ts'
+import { scaleOf } from '#lib/weak-below.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 
 /** What an agent of a node uses of the platform. */
 export type Memory = Pick<Client, 'embeddings' | 'search' | 'scroll' | 'notes' | 'health' | 'stats'> & {
-  /** The score below which a hit is weak, by the scale of the platform's embedder. */
-  weakBelow(): Promise<number>
+  /** The score below which hits of a question are weak, by the scale of the platform's embedder. */
+  weakBelow(vector: number[]): Promise<number>
 }
 
 export type Collection = 'fleet_notes' | 'knowledgebase' | 'posts' | 'almemsha'
@@ -44,7 +44,7 @@ export async function recall(
   { collections, limit }: Wanted,
   signal: AbortSignal,
 ): Promise<Found[]> {
-  const scored = { limit, scoreThreshold: await memory.weakBelow() }
+  const scored = { limit, scoreThreshold: await memory.weakBelow(vector) }
   const found = await Promise.all(
     collections.map(async (collection) => {
       const filter = withoutAuditNotes(collection)
@@ -185,21 +185,14 @@ export function createSharedMemory(parts: MemoryParts) {
   }
 }
 
-/** Measured with the first question; a fault is not kept. */
 function weakBelowOf(client: Client): Memory['weakBelow'] {
-  let measured: Promise<number> | undefined
-  return () => {
-    measured ??= measureWeakBelow({
-      async embed(texts) {
-        const { data } = await client.embeddings(texts)
-        return data.map(({ embedding }) => embedding)
-      },
-    }).catch((error) => {
-      measured = undefined
-      throw error
-    })
-    return measured
+  const embedder = {
+    async embed(texts: string[]) {
+      const { data } = await client.embeddings(texts)
+      return data.map(({ embedding }) => embedding)
+    },
   }
+  return async (vector) => (await scaleOf(embedder))(vector)
 }
 
 /** Undefined while the platform does not answer. */
