@@ -78,7 +78,8 @@ function lagOf(groups: readonly GroupLag[]): string {
     ({ group, topic, lag }) =>
       `${link(group, pagePath('groups', group))}: ${plural(lag, 'record')} of ${quoted(topic)}`,
   )
-  return `${behind.length} of ${plural(groups.length, 'reader group')} have records to read:\n\n${bullets(lines)}`
+  const verb = behind.length === 1 ? 'has' : 'have'
+  return `${behind.length} of ${plural(groups.length, 'reader group')} ${verb} records to read:\n\n${bullets(lines)}`
 }
 
 const dayMs = 86_400_000

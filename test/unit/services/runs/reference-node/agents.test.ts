@@ -128,7 +128,7 @@ test('PULSE says faults first, then lag, then the best records', async () => {
 test('PULSE takes no group that sleeps for a fault', async () => {
   const whole = await said(agentOf('PULSE', memoryOf({})).agent, message('how are you?'))
   expect(whole).not.toContain('relational-writer')
-  expect(whole).toContain('1 of 3 reader groups have records to read:\n\n- [`audit-writer`]')
+  expect(whole).toContain('1 of 3 reader groups has records to read:\n\n- [`audit-writer`]')
   expect(whole).not.toContain('About the question')
 })
 
