@@ -25,6 +25,8 @@ async function shownAtTerminal(words: string, home: string): Promise<string> {
     ...process.env,
     FLOTILLA_HOME: home,
     TERM: 'xterm',
+    // Node paints nothing in CI.
+    CI: undefined,
     NO_COLOR: undefined,
     FORCE_COLOR: undefined,
   }
