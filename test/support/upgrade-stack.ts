@@ -83,13 +83,20 @@ async function openServers(folder: string, { schemas, roles }: StackManifest): P
   }
 }
 
+function unlessThere(error: { code?: string }): void {
+  const [duplicate, sameAtOnce] = ['42710', '23505']
+  if (error.code !== duplicate && error.code !== sameAtOnce) throw error
+}
+
 /** Roles belong to the server and are in no dump of a database: those that are missing are made. */
 export async function restoreDump(database: string, dump: string, roles: string[]): Promise<void> {
   const client = new pg.Client({ connectionString: database })
   await client.connect()
   for (const role of roles) {
     const { rowCount } = await client.query('select from pg_roles where rolname = $1', [role])
-    if (rowCount === 0) await client.query(`create role ${client.escapeIdentifier(role)} nologin`)
+    const create = `create role ${client.escapeIdentifier(role)} nologin`
+    // A platform of another suite may have made it meanwhile.
+    if (rowCount === 0) await client.query(create).catch(unlessThere)
   }
   await client.end()
   const psql = join(await installPostgres(), 'bin', 'psql')
