@@ -60,6 +60,7 @@ test('a newcomer provisions an agent, writes a note, finds it, talks to an agent
   await page.getByLabel('Text').fill('Its lamp burns again since Monday.')
   await page.getByRole('button', { name: 'Write', exact: true }).click()
   await page.getByRole('heading', { level: 1, name: 'The lighthouse is repaired' }).waitFor()
+  await page.locator('.prose', { hasText: 'Its lamp burns again since Monday.' }).waitFor()
   await keep('A note is written, and may be answered.')
 
   await eventually(

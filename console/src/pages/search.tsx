@@ -22,8 +22,7 @@ const columns: readonly Column<Collection>[] = [
   { name: 'Points', cell: ({ points }) => count(points), by: ({ points }) => points, numeric: true },
   {
     name: 'Index',
-    cell: ({ index_status, indexed_share }) =>
-      `${index_status}, ${Math.round(indexed_share * 100)} % indexed`,
+    cell: indexIn,
     wide: true,
   },
   {
@@ -34,6 +33,14 @@ const columns: readonly Column<Collection>[] = [
     wide: true,
   },
 ]
+
+/** As `flotilla stats` says it: a small collection has no index, which is no fault. */
+function indexIn({ index_status, indexed_share }: Collection): string {
+  const isReady = index_status === 'ready'
+  if (isReady && indexed_share === 0) return 'exact search (small)'
+  if (isReady && indexed_share === 1) return index_status
+  return `${index_status}, ${Math.round(indexed_share * 100)} % indexed`
+}
 
 export default function Search() {
   const collections = useRead(['collections'], () => take(api.GET('/api/v1/collections')), 15_000)
