@@ -40,6 +40,31 @@ function pause(ms: number, signal?: AbortSignal) {
   return { over: promise, end }
 }
 
+/**
+ * Looks every `everyMs` until `look` resolves with something, and resolves with that. After `withinMs` it is `late`, which gives a
+ * value in its place or throws. Rejects with the signal's reason when that aborts.
+ */
+export async function lookUntil<T>(
+  look: () => Promise<T | undefined>,
+  { everyMs, withinMs, signal, late }: LookOptions<T>,
+): Promise<T> {
+  const until = performance.now() + withinMs
+  for (;;) {
+    const found = await look()
+    if (found !== undefined) return found
+    if (performance.now() > until) return late()
+    await sleep(everyMs, signal)
+    signal.throwIfAborted()
+  }
+}
+
+interface LookOptions<T> {
+  everyMs: number
+  withinMs: number
+  signal: AbortSignal
+  late(): T
+}
+
 /** Rejects with `error()` when `promise` takes longer than `ms`. The work itself is not stopped. */
 export async function withTimeout<T>(promise: Promise<T>, ms: number, error: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -7,23 +7,22 @@ import { listAgentsAction } from '#operations/agents/actions.ts'
 import { listNotesAction, replyNoteAction } from '#operations/notes.ts'
 import { referenceAgents } from '#services/runs/reference-node/roster.ts'
 import type { Cli } from '../cli.ts'
-import { createOutput, noOutput, showNow } from '../output.ts'
 import { type DemoFleet, demoRole, demoTag, readFleet } from './demo-fleet.ts'
 import { fireEvents, removeTargets } from './demo-webhooks.ts'
 import {
   type Addresses,
   clientOf,
-  deleteTagged,
+  deletePoints,
+  dispatched,
   ensureAgent,
   findAgent,
+  isWithoutAgents,
   removeAgent,
 } from './example-agents.ts'
-import { timed, tourAgent } from './tour-parts.ts'
+import { openShown, timed, tourAgent } from './tour-parts.ts'
 
 const operator = 'operator'
-const documentCollections = ['knowledgebase', 'posts', 'almemsha']
-/** Where the nodes file names other agents, or none of them runs. */
-const noAgents: ReadonlySet<unknown> = new Set(['agent_not_found', 'node_unavailable'])
+const collections = ['knowledgebase', 'posts', 'almemsha']
 
 export interface DemoResult {
   /** True where an earlier demo is there: then nothing was made. */
@@ -35,7 +34,7 @@ export interface DemoResult {
   runs: string[]
   dispatches: number[]
   webhooks: { deliveries: number; dead_letters: number }
-  /** What was left out, and why. */
+  /** Parts that were left out, and why. */
   left_out: string[]
   steps: { step: string; took_ms: number; found: string }[]
   console_url: string | null
@@ -80,8 +79,8 @@ export async function runDemo(
   }
   refuseMissing(addresses)
   for (const agent of fleet.agents) await findAgent(cli, agent)
-  const output = quiet ? { ...noOutput, end() {} } : createOutput(() => {})
-  const began = { cli, output, result, say: quiet ? () => {} : showNow }
+  const { output, say } = openShown(quiet)
+  const began = { cli, output, result, say }
   const clients = new Map<string, Client>()
   const demo: Demo = { cli, fleet, clients, result }
   try {
@@ -231,14 +230,11 @@ async function talk(demo: Demo): Promise<string> {
       result.runs.push(run.runId)
     }
     for (const { by, text } of fleet.dispatches) {
-      const client = clientNamed(demo, by)
-      const { goalId } = await client.dispatch(text, { signal })
-      const stream = await client.dispatches.stream(goalId, { signal })
-      for await (const _ of stream) signal.throwIfAborted()
+      const { goalId } = await dispatched(clientNamed(demo, by), text, signal)
       result.dispatches.push(goalId)
     }
   } catch (error) {
-    if (!noAgents.has((error as { code?: unknown }).code)) throw error
+    if (!isWithoutAgents(error)) throw error
     result.left_out.push('Runs: the agents that the demo talks to do not run here.')
     return 'left out'
   }
@@ -263,18 +259,11 @@ export async function cleanDemo(cli: Cli, addresses: Addresses): Promise<Removed
   const { demo } = await usersOf(cli)
   const left = fleet.agents.filter(({ agent_id }) => demo.includes(agent_id))
   if (left.length === 0) return null
-  const { file } = await ensureAgent(cli, left[0]!)
-  const client = clientOf(addresses, left[0]!.agent_id, file)
   const removed: RemovedDemo = {
     agents: [],
-    ...{ points: 0, notes: 0, goals: 0, runs: 0, dispatches: 0 },
+    ...{ notes: 0, goals: 0, runs: 0, dispatches: 0 },
     ...(await removeTargets(cli, addresses, fleet)),
-  }
-  try {
-    const collections = documentCollections
-    removed.points = await deleteTagged(client, { collections, tag: demoTag, signal: cli.signal })
-  } finally {
-    await client.close()
+    points: await deletePoints(cli, addresses, left[0]!, { collections, tag: demoTag }),
   }
   for (const agent of left) {
     const made = await removeAgent(cli, agent)

@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { parse, stringify } from 'yaml'
 import type { Client } from '#client/client.ts'
-import { sleep } from '#lib/backoff.ts'
+import { lookUntil } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { forgetTargetAction } from '#operations/webhooks/skip.ts'
 import { listTargetsAction } from '#operations/webhooks/targets.ts'
@@ -82,35 +82,40 @@ async function openReceivers({ targets }: DemoFleet) {
 
 /** Every event has a target: it is fired again while the relay knows none yet, which delivers nothing. */
 async function untilKnown(cli: Cli, fire: () => ReturnType<Client['fire']>, { targets }: DemoFleet) {
-  const until = Date.now() + knownWithinMs
-  for (;;) {
+  const look = async () => {
     const { deliveries } = await fire()
-    if (deliveries.length > 0) return deliveries
-    if (Date.now() > until) {
-      const names = targets.map(({ name }) => name).join(', ')
-      throw new AppError(
-        'not_yet_applied',
-        `The relay does not know ${names}: see \`flotilla webhooks check\`.`,
-      )
-    }
-    await sleep(pollMs, cli.signal)
+    return deliveries.length > 0 ? deliveries : undefined
   }
+  const names = targets.map(({ name }) => name).join(', ')
+  return within(
+    cli,
+    knownWithinMs,
+    look,
+    `The relay does not know ${names}: see \`flotilla webhooks check\`.`,
+  )
 }
 
 async function untilSettled(cli: Cli, fleet: DemoFleet): Promise<void> {
-  const until = Date.now() + settledWithinMs
-  for (;;) {
+  const look = async () => {
     const { targets } = await cli.execute(listTargetsAction, {})
     const own = targets.filter(({ target }) => fleet.targets.some(({ name }) => name === target))
-    if (own.every(({ lag, last_at }) => lag === 0 && last_at !== null)) return
-    if (Date.now() > until) {
-      throw new AppError(
-        'not_yet_applied',
-        'The events were not delivered in time: see `flotilla webhooks targets`.',
-      )
-    }
-    await sleep(pollMs, cli.signal)
+    return own.every(({ lag, last_at }) => lag === 0 && last_at !== null) || undefined
   }
+  const late = 'The events were not delivered in time: see `flotilla webhooks targets`.'
+  await within(cli, settledWithinMs, look, late)
+}
+
+/** Throws AppError `not_yet_applied` with the text `late`. */
+function within<T>(
+  { signal }: Cli,
+  withinMs: number,
+  look: () => Promise<T | undefined>,
+  late: string,
+): Promise<T> {
+  const give = () => {
+    throw new AppError('not_yet_applied', late)
+  }
+  return lookUntil(look, { everyMs: pollMs, withinMs, signal, late: give })
 }
 
 /** Empties the targets file, unless it has targets of others, and forgets the demo's with their dead letters. */
@@ -150,15 +155,11 @@ function isOwn(path: string, fleet: DemoFleet): boolean {
 
 /** A relay that knows a target gives it a partition again. */
 async function untilGone(cli: Cli, webhookUrl: string, names: readonly string[]): Promise<void> {
-  const until = Date.now() + knownWithinMs
-  for (;;) {
+  const look = async () => {
     const signal = AbortSignal.any([cli.signal, AbortSignal.timeout(healthTimeoutMs)])
     const answer = await fetch(new URL('/health', webhookUrl), { signal })
     const { targets } = (await answer.json()) as { targets: Record<string, unknown> }
-    if (!names.some((name) => Object.hasOwn(targets, name))) return
-    if (Date.now() > until) {
-      throw new AppError('not_yet_applied', 'The relay did not read the targets file: see `flotilla doctor`.')
-    }
-    await sleep(pollMs, cli.signal)
+    return !names.some((name) => Object.hasOwn(targets, name)) || undefined
   }
+  await within(cli, knownWithinMs, look, 'The relay did not read the targets file: see `flotilla doctor`.')
 }

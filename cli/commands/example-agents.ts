@@ -130,6 +130,37 @@ export async function deleteTagged(
   return deleted
 }
 
+/** Deletes the points of this tag in the name of an agent that is there. Resolves with their number. */
+export async function deletePoints(
+  cli: Cli,
+  addresses: Addresses,
+  agent: ExampleAgent,
+  of: { collections: readonly string[]; tag: string },
+): Promise<number> {
+  const { file } = await ensureAgent(cli, agent)
+  const client = clientOf(addresses, agent.agent_id, file)
+  try {
+    return await deleteTagged(client, { ...of, signal: cli.signal })
+  } finally {
+    await client.close()
+  }
+}
+
+/** Codes of faults where the nodes file names other agents, or none of them runs. */
+const noAgents: ReadonlySet<unknown> = new Set(['agent_not_found', 'node_unavailable'])
+
+export function isWithoutAgents(error: unknown): boolean {
+  return noAgents.has((error as { code?: unknown }).code)
+}
+
+/** Sends a message to all agents; resolves with the dispatch when it has ended. */
+export async function dispatched(client: Client, text: string, signal: AbortSignal) {
+  const { goalId } = await client.dispatch(text, { signal })
+  const stream = await client.dispatches.stream(goalId, { signal })
+  for await (const _ of stream) signal.throwIfAborted()
+  return { goalId, ended: stream.result! }
+}
+
 /** Removes the agent's notes, goals, runs and dispatches, the agent itself and its key. The agent must be there. */
 export async function removeAgent(cli: Cli, { agent_id }: ExampleAgent) {
   const removed = await cli.execute(clearAgentAction, { agent_id })

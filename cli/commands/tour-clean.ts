@@ -3,21 +3,15 @@
 import { plural } from '#lib/plural.ts'
 import { clearAgentAction } from '#operations/agents/clear.ts'
 import type { Cli } from '../cli.ts'
-import {
-  type Addresses,
-  clientOf,
-  deleteTagged,
-  ensureAgent,
-  findAgent,
-  removeAgent,
-} from './example-agents.ts'
+import { type Addresses, deletePoints, deleteTagged, findAgent, removeAgent } from './example-agents.ts'
 import type { TourDocument } from './tour-documents.ts'
 import { collection, killCollection, type Tour, tourAgent, tourTag } from './tour-parts.ts'
+
+const collections = [collection, killCollection]
 
 /** Sections that are gone from the docs, notes, goals and runs: so a second tour doubles nothing. */
 export async function removeEarlier({ cli, client }: Tour, documents: TourDocument[]): Promise<string> {
   const kept = new Set(documents.map(({ id }) => id))
-  const collections = [collection, killCollection]
   const points = await deleteTagged(client, { collections, tag: tourTag, kept, signal: cli.signal })
   const removed = await cli.execute(clearAgentAction, { agent_id: tourAgent.agent_id })
   return removedText({ points, ...removed })
@@ -41,13 +35,6 @@ export function removedText({ points, notes, goals, runs, dispatches }: Removed)
 /** Removes all that tours made on the platform; null where none was. */
 export async function cleanTour(cli: Cli, addresses: Addresses): Promise<Removed | null> {
   if (!(await findAgent(cli, tourAgent))) return null
-  const { file } = await ensureAgent(cli, tourAgent)
-  const client = clientOf(addresses, tourAgent.agent_id, file)
-  try {
-    const collections = [collection, killCollection]
-    const points = await deleteTagged(client, { collections, tag: tourTag, signal: cli.signal })
-    return { points, ...(await removeAgent(cli, tourAgent)) }
-  } finally {
-    await client.close()
-  }
+  const points = await deletePoints(cli, addresses, tourAgent, { collections, tag: tourTag })
+  return { points, ...(await removeAgent(cli, tourAgent)) }
 }

@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { sleep } from '#lib/backoff.ts'
+import { lookUntil } from '#lib/backoff.ts'
 import { dataDirectoryOwner } from '#lib/data-directory.ts'
 import { AppError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
@@ -266,18 +266,25 @@ async function checkAll(before: Tour, accepted: Accepted, restartMs: number): Pr
 
 /** A run whose answer had begun fails as `node_lost`: the platform does not repeat what may have had effects. */
 async function endedRuns({ cli, client }: Tour, runIds: readonly string[]): Promise<Record<string, number>> {
-  const until = Date.now() + runsEndedMs
-  for (;;) {
+  const look = async () => {
     const runs = await Promise.all(runIds.map((id) => client.runs.get(id)))
-    if (runs.every(({ endedAt }) => endedAt !== null)) {
-      const ended = runs.map(({ status, error }) => (error ? `${status} (${error.code})` : status))
-      return Object.fromEntries([...Map.groupBy(ended, (one) => one)].map(([one, all]) => [one, all.length]))
-    }
-    demand(Date.now() < until, `runs have not ended: ${runIds.join(', ')}`)
-    await sleep(pollMs, cli.signal)
+    return runs.every(({ endedAt }) => endedAt !== null) ? runs : undefined
   }
+  const late = () => fault(`runs have not ended: ${runIds.join(', ')}`)
+  const runs = await lookUntil(look, {
+    everyMs: pollMs,
+    withinMs: runsEndedMs,
+    signal: cli.signal,
+    late,
+  })
+  const ended = runs.map(({ status, error }) => (error ? `${status} (${error.code})` : status))
+  return Object.fromEntries([...Map.groupBy(ended, (one) => one)].map(([one, all]) => [one, all.length]))
 }
 
 function demand(condition: boolean, otherwise: string): void {
-  if (!condition) throw new AppError('internal_error', `After the kill ${otherwise}. Please report this.`)
+  if (!condition) fault(otherwise)
+}
+
+function fault(found: string): never {
+  throw new AppError('internal_error', `After the kill ${found}. Please report this.`)
 }

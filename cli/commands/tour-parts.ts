@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Shown } from '#operations/action.ts'
 import type { Output } from '#runtime/start/control.ts'
 import type { Cli } from '../cli.ts'
-import { line } from '../output.ts'
+import { createOutput, line, noOutput, showNow } from '../output.ts'
 import type { Addresses, ExampleAgent } from './example-agents.ts'
 
 export const tourAgent: ExampleAgent = {
@@ -51,7 +51,7 @@ export interface TourResult {
   searches: { query: string; took_ms: number; hits: FoundHit[] }[]
   /** By agents, the beginning of each answer. */
   said: Said[]
-  /** Of the hub, by their numbers. */
+  /** Their numbers at the hub. */
   notes: number[]
   goals: number[]
   audit_notes: { title: string; status_code: number | null; took_ms: number | null }[]
@@ -74,6 +74,12 @@ export interface Tour extends Began {
   /** The agent's private key. */
   keyFile: string
   addresses: Addresses
+}
+
+/** Where steps show their progress; nowhere when `quiet`, for --json. */
+export function openShown(quiet: boolean): Pick<Began, 'output' | 'say'> {
+  if (quiet) return { output: { ...noOutput, end() {} }, say() {} }
+  return { output: createOutput(() => {}), say: showNow }
 }
 
 /** Runs one step: its line is shown when it is done. What it throws ends the tour. */

@@ -1,7 +1,7 @@
 /** The steps of the tour that wait until the workers have read what it did: the audit notes, and the lag of all groups. */
 
 import type { ScrolledPoint } from '#client/client.ts'
-import { sleep } from '#lib/backoff.ts'
+import { lookUntil } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
 import { type GroupLag, lagOperation } from '#operations/lag.ts'
@@ -9,6 +9,7 @@ import { type Tour, type TourResult, timed, tourAgent } from './tour-parts.ts'
 
 const auditWaitMs = 30_000
 const lagWaitMs = 15_000
+const pollMs = 500
 /** Handshake, verify and one search at least. */
 const auditNotesMin = 3
 const auditNotesShown = 10
@@ -43,34 +44,37 @@ async function audited({ cli, client }: Tour): Promise<ScrolledPoint[]> {
 /** Notes are written some moments after the operations that they are about. */
 async function auditNotes(tour: Tour, before: ReadonlySet<string>): Promise<number> {
   const { cli, result } = tour
-  const until = Date.now() + auditWaitMs
-  for (;;) {
+  const look = async () => {
     const made = (await audited(tour)).filter(({ id }) => !before.has(id))
     const ended = made.filter(({ payload }) => payload?.outcome !== 'unknown')
-    if (ended.length >= auditNotesMin) {
-      result.audit_notes = ended.slice(0, auditNotesShown).map(({ payload }) => ({
-        title: String(payload?.title),
-        status_code: typeof payload?.status_code === 'number' ? payload.status_code : null,
-        took_ms: typeof payload?.took_ms === 'number' ? payload.took_ms : null,
-      }))
-      return made.length
-    }
-    if (Date.now() > until)
-      throw new AppError('not_yet_applied', 'The audit notes did not come: see `flotilla lag`.')
-    await sleep(500, cli.signal)
+    return ended.length >= auditNotesMin ? { made, ended } : undefined
   }
+  const late = () => {
+    throw new AppError('not_yet_applied', 'The audit notes did not come: see `flotilla lag`.')
+  }
+  const { made, ended } = await lookUntil(look, {
+    everyMs: pollMs,
+    withinMs: auditWaitMs,
+    signal: cli.signal,
+    late,
+  })
+  result.audit_notes = ended.slice(0, auditNotesShown).map(({ payload }) => ({
+    title: String(payload?.title),
+    status_code: typeof payload?.status_code === 'number' ? payload.status_code : null,
+    took_ms: typeof payload?.took_ms === 'number' ? payload.took_ms : null,
+  }))
+  return made.length
 }
 
 /** Groups with records to read are no fault: others may use the platform meanwhile. */
 async function untilRead({ cli, result }: Tour): Promise<TourResult['lag']> {
-  const until = Date.now() + lagWaitMs
-  for (;;) {
+  const look = async () => {
     const { groups } = await cli.execute(lagOperation, {})
     result.lag = groups.map(({ group, lag, members }: GroupLag) => ({ group, lag, members }))
-    const isRead = result.lag.every(({ lag, members }) => lag === 0 || members === 0)
-    if (isRead || Date.now() > until) return result.lag
-    await sleep(500, cli.signal)
+    return result.lag.every(({ lag, members }) => lag === 0 || members === 0) ? result.lag : undefined
   }
+  const late = () => result.lag
+  return lookUntil(look, { everyMs: pollMs, withinMs: lagWaitMs, signal: cli.signal, late })
 }
 
 /** A group without members: relational-writer sleeps until somebody searches tables. */

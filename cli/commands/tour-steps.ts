@@ -1,11 +1,10 @@
-/** The steps of the tour: each does one thing, checks its result and is timed. The first that fails ends the tour; what was made stays. */
+/** The steps of the tour: each does one thing, checks its result and is timed. The first that fails ends the tour, and its results stay. */
 
 import type { Client } from '#client/client.ts'
 import { AppError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
 import { tableOf } from '#operations/action.ts'
 import type { Cli } from '../cli.ts'
-import { createOutput, noOutput, showNow } from '../output.ts'
 import { type Addresses, clientOf, ensureAgent } from './example-agents.ts'
 import { removeEarlier } from './tour-clean.ts'
 import { readCorpus, type TourDocument } from './tour-documents.ts'
@@ -14,6 +13,7 @@ import {
   collection,
   type FoundHit,
   interrupted,
+  openShown,
   questions,
   type Tour,
   type TourResult,
@@ -45,8 +45,8 @@ export async function runTour(
     lag: [],
     console_url: addresses.consoleUrl ?? null,
   }
-  const output = quiet ? { ...noOutput, end() {} } : createOutput(() => {})
-  const began: Began = { cli, output, result, say: quiet ? () => {} : showNow }
+  const { output, say } = openShown(quiet)
+  const began: Began = { cli, output, result, say }
   let client: Client | undefined
   try {
     const { file } = await timed(
@@ -159,12 +159,10 @@ export async function firstHits(
   { cli, client }: Pick<Tour, 'cli' | 'client'>,
   query: string,
 ): Promise<{ took_ms: number; hits: FoundHit[] }> {
-  const { data } = await client.embeddings(query)
-  const { results, took_ms } = await client.search({
-    collection,
-    vector: data[0]!.embedding,
+  const filter = { must: [{ key: 'tags', match: { value: tourTag } }] }
+  const { results, took_ms } = await client.recall(collection, query, {
     limit: hitsShown,
-    filter: { must: [{ key: 'tags', match: { value: tourTag } }] },
+    filter,
     signal: cli.signal,
   })
   const hits = results.map(({ id, score, payload }) => ({

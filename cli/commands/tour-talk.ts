@@ -4,14 +4,13 @@ import type { RunEvent } from '#client/client.ts'
 import { AppError } from '#lib/errors.ts'
 import { indented, keepingLines } from '#lib/terminal-text.ts'
 import { line } from '../output.ts'
+import { dispatched, isWithoutAgents } from './example-agents.ts'
 import { type Said, type Tour, timed } from './tour-parts.ts'
 
 const question = 'Where is the one-time password of the first admin? PULSE, do you know?'
 const toAll = 'How do agents call each other by mentions?'
 const shownLines = 6
 const shownColumns = 110
-/** Where the nodes file names other agents, or none of them runs. */
-const noAgents: ReadonlySet<unknown> = new Set(['agent_not_found', 'node_unavailable'])
 
 export async function talk(tour: Tour): Promise<void> {
   const asked = await timed(
@@ -37,7 +36,7 @@ async function askTwo({ cli, client }: Tour): Promise<Said[] | undefined> {
     const { events } = await client.run('atlas', question, { signal: cli.signal })
     answers = events.map(saidOf)
   } catch (error) {
-    if (noAgents.has((error as { code?: unknown }).code)) return undefined
+    if (isWithoutAgents(error)) return undefined
     throw error
   }
   for (const wanted of ['ATLAS', 'PULSE']) {
@@ -49,11 +48,7 @@ async function askTwo({ cli, client }: Tour): Promise<Said[] | undefined> {
 }
 
 async function askAll({ cli, client }: Tour): Promise<{ answered: number; conclusion: Said }> {
-  const { signal } = cli
-  const { goalId } = await client.dispatch(toAll, { signal })
-  const stream = await client.dispatches.stream(goalId, { signal })
-  for await (const _ of stream) cli.signal.throwIfAborted()
-  const ended = stream.result!
+  const { goalId, ended } = await dispatched(client, toAll, cli.signal)
   if (ended.status !== 'completed' || ended.result === null) {
     throw new AppError(
       'agent_error',

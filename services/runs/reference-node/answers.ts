@@ -110,6 +110,7 @@ function documentsHead(found: number, size: number | undefined): string {
 
 /** Whom one may ask, and the best records. */
 async function axon({ facts, search }: Asked): Promise<Answer> {
+  // Without the names of those whom one may ask the answer is whole.
   const [found, nodes] = await Promise.all([search(usual, 3), facts.nodes().catch(() => [])])
   const up = nodes.filter(({ status, slug }) => status === 'up' && slug !== 'axon')
   const names = listed(up.map(({ slug }) => quoted(slug.toUpperCase())))

@@ -1,7 +1,7 @@
 /** Removes the runs and dispatches that callers started, with the runs that joined, the conclusions and the reports. */
 
 import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
-import { sleep } from '#lib/backoff.ts'
+import { lookUntil } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { cancelNotice, wakeDispatchers } from './claims.ts'
 import { cancelDispatch } from './dispatches.ts'
@@ -19,9 +19,9 @@ const withReports = `${runsOf} union select report_run_id from platform.run_repo
 
 /** Cancels open runs of the caller and waits for their end. Throws AppError `conflict` when they do not end in time. */
 export async function endRunsOf(relational: Relational, uid: string, signal: AbortSignal): Promise<void> {
-  const until = performance.now() + endedWithinMs
   const open = async (sql: string) => (await relational.query<{ id: string | number }>(sql, [uid])).rows
-  for (;;) {
+  let left = 0
+  const look = async () => {
     const dispatches = await open(
       "select goal_id as id from platform.dispatches where caller_uid = $1 and status = 'running'",
     )
@@ -30,14 +30,16 @@ export async function endRunsOf(relational: Relational, uid: string, signal: Abo
     const runs = await open(
       `select run_id as id from platform.runs where run_id in (${withReports}) and status in ('queued', 'running')`,
     )
-    if (dispatches.length + runs.length === 0) return
-    if (performance.now() > until) {
-      throw new AppError('conflict', `${runs.length} runs do not end: \`flotilla runs list\` shows them.`)
-    }
+    left = runs.length
+    if (dispatches.length + runs.length === 0) return true
     await relational.transaction((tx) => cancelWithin(tx, withReports, uid, {}))
     wakeDispatchers(relational, cancelNotice)
-    await sleep(pollMs, signal)
+    return undefined
   }
+  const late = () => {
+    throw new AppError('conflict', `${left} runs do not end: \`flotilla runs list\` shows them.`)
+  }
+  await lookUntil(look, { everyMs: pollMs, withinMs: endedWithinMs, signal, late })
 }
 
 /** Call `endRunsOf` before. Goals of dispatches stay: they belong to the hub. Counts no reports. */

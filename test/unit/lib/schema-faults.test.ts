@@ -96,9 +96,21 @@ it('shows no value where the faults go to others', () => {
 
 it('takes no time over a union that thousands of items break', () => {
   const mixed = Array.from({ length: 1_900 }, () => null)
-  const began = performance.now()
   expect(compileCheck(schema)({ mixed })).toHaveLength(20)
-  expect(performance.now() - began).toBeLessThan(1_000)
+  const fault = {
+    keyword: 'type',
+    instancePath: '/mixed/0',
+    schemaPath: '#/properties/mixed/items',
+    params: {},
+  }
+  const beyond = {
+    ...fault,
+    get keyword(): string {
+      throw new Error('a fault beyond the bound was looked at')
+    },
+  }
+  const faults = [...Array<typeof fault>(200).fill(fault), ...Array<typeof fault>(5_000).fill(beyond)]
+  expect(wordedFaults(faults, schema, { mixed })).toHaveLength(1)
 })
 
 it('words settings with their values', () => {
