@@ -10,6 +10,7 @@ import { type Static, Type } from 'typebox'
 import { AppError, describeError } from '#lib/errors.ts'
 import { type Closeable, createScope, type Scope } from '#lib/resource.ts'
 import type { TlsEngine } from '#lib/tls.ts'
+import { checkDriverPackages } from './driver-packages.ts'
 import type { Embedder } from './embedder/port.ts'
 import { checkEmbedderSettings, embedderSettings, embeddingsEndpoint } from './embedder/settings.ts'
 import type { LogSnapshot } from './event-log/embedded/log-file.ts'
@@ -59,34 +60,30 @@ export interface EngineChoice {
   variable: string
 }
 
-/** Which driver each engine gets. Throws AppError `invalid_configuration` for settings that contradict each other. */
+/** Which driver each engine gets. Throws AppError `invalid_configuration` for contradictions and missing packages. */
 export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
   checkEventLogSettings(settings)
   enginesOverTls(settings)
   checkEmbedderSettings(settings)
   checkIdentitySettings(settings)
-  return {
-    eventLog: choice(settings.KAFKA_BROKERS, 'kafka', 'embedded', 'KAFKA_BROKERS'),
+  const choice = (variable: keyof EngineSettings, named: string, otherwise: string): EngineChoice => {
+    const driver = settings[variable] ? named : otherwise
+    return { driver, embedded: driver === 'embedded', variable }
+  }
+  const choices: Record<Name, EngineChoice> = {
+    eventLog: choice('KAFKA_BROKERS', 'kafka', 'embedded'),
     // Both folders are read-only: any number of processes may share them.
-    schemaRegistry: {
-      ...choice(settings.SCHEMA_REGISTRY_URL, 'confluent', 'folder', 'SCHEMA_REGISTRY_URL'),
-      embedded: false,
-    },
-    vectors: choice(settings.QDRANT_URL, 'qdrant', 'embedded', 'QDRANT_URL'),
-    relational: choice(settings.DATABASE_URL, 'postgres', 'embedded', 'DATABASE_URL'),
-    mirror: choice(settings.DATABASE_URL, 'postgres', 'embedded', 'DATABASE_URL'),
-    embedder: { ...choice(settings.EMBEDDINGS_URL, 'openai', 'local', 'EMBEDDINGS_URL'), embedded: false },
+    schemaRegistry: choice('SCHEMA_REGISTRY_URL', 'confluent', 'folder'),
+    vectors: choice('QDRANT_URL', 'qdrant', 'embedded'),
+    relational: choice('DATABASE_URL', 'postgres', 'embedded'),
+    mirror: choice('DATABASE_URL', 'postgres', 'embedded'),
+    embedder: choice('EMBEDDINGS_URL', 'openai', 'local'),
     localEmbedder: { driver: 'local', embedded: false, variable: 'EMBEDDINGS_URL' },
     // What the local issuer keeps is in the relational engine: any number of processes are one issuer.
-    identity: {
-      ...choice(settings.FIREBASE_PROJECT_ID, 'firebase', 'local', 'FIREBASE_PROJECT_ID'),
-      embedded: false,
-    },
+    identity: choice('FIREBASE_PROJECT_ID', 'firebase', 'local'),
   }
-}
-
-function choice(value: string | undefined, named: string, otherwise: string, variable: string): EngineChoice {
-  return { driver: value ? named : otherwise, embedded: !value, variable }
+  checkDriverPackages(Object.values(choices))
+  return choices
 }
 
 /** The engines that these settings reach over TLS. Throws AppError `invalid_configuration` for files that are no use. */

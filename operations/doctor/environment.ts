@@ -185,7 +185,7 @@ export async function isPlatformAt(host: string, port: number): Promise<boolean>
 function checkNode(): Check {
   const found = `Node ${process.versions.node}`
   if (Number(process.versions.node.split('.')[0]) >= 24) return { check: 'runtime', status: 'ok', found }
-  return { check: 'runtime', status: 'fail', found, advice: 'Run `npm ci`: it installs Node 24.' }
+  return { check: 'runtime', status: 'fail', found, advice: 'Install Node 24 or later.' }
 }
 
 function checkConfiguration(env: Environment): Check[] {

@@ -1,6 +1,7 @@
 /** Which engines the environment chooses, and which services may run apart. */
 
 import { describe, expect, it } from 'vitest'
+import { checkDriverPackages } from '#engines/driver-packages.ts'
 import { chooseEngines, type EngineSettings, engineSettings, refuseSharing } from '#engines/open.ts'
 import { loadConfig } from '#lib/config.ts'
 
@@ -29,6 +30,27 @@ describe('the choice of engines', () => {
       'localEmbedder local',
       'identity local',
     ])
+  })
+
+  it('says what to install where the packages of drivers are missing', () => {
+    const choices = Object.values(
+      chooseEngines({ KAFKA_BROKERS: 'a:1', SCHEMA_REGISTRY_URL: 'http://a', FIREBASE_PROJECT_ID: 'p' }),
+    )
+    const faultWithout = (...missing: string[]) => {
+      try {
+        checkDriverPackages(choices, (name) => !missing.includes(name))
+        return null
+      } catch (error) {
+        return (error as Error).message
+      }
+    }
+    expect(faultWithout()).toBeNull()
+    expect(faultWithout('firebase-admin')).toBe(
+      'FIREBASE_PROJECT_ID needs a package that is not installed: npm install firebase-admin@14',
+    )
+    expect(faultWithout('@platformatic/kafka', '@kafkajs/confluent-schema-registry')).toMatch(
+      /^KAFKA_BROKERS and SCHEMA_REGISTRY_URL need packages that are not installed: npm install @platformatic\/kafka@\d+\.\d+\.\d+ @kafkajs\/confluent-schema-registry@3$/,
+    )
   })
 
   it('refuses half a SASL configuration', () => {

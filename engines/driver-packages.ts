@@ -1,0 +1,41 @@
+/** Packages of distributed drivers: npm installs them only where they are asked for, since embedded engines need none. */
+
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { AppError } from '#lib/errors.ts'
+
+const require = createRequire(import.meta.url)
+
+/** The package of each driver. Its version is among the peer dependencies in package.json. */
+const packages: Readonly<Record<string, string>> = {
+  kafka: '@platformatic/kafka',
+  confluent: '@kafkajs/confluent-schema-registry',
+  firebase: 'firebase-admin',
+}
+
+/** Throws AppError `invalid_configuration`, which says what to install, where a chosen driver has no package. */
+export function checkDriverPackages(
+  choices: Iterable<{ driver: string; variable: string }>,
+  isInstalled: (name: string) => boolean = isOnPath,
+): void {
+  const missing = [...choices].filter(({ driver }) => {
+    const name = packages[driver]
+    return name !== undefined && !isInstalled(name)
+  })
+  if (missing.length === 0) return
+  const { peerDependencies } = require('../package.json') as { peerDependencies: Record<string, string> }
+  const names = missing.map(({ driver }) => packages[driver] ?? '')
+  // `^3.9.0` is any 3 from there on, and 3 is one that no shell takes for something else.
+  const wanted = names.map((name) => `${name}@${peerDependencies[name]?.replace(/^\^(\d+).*/, '$1')}`)
+  const what = missing.length === 1 ? 'needs a package that is' : 'need packages that are'
+  throw new AppError(
+    'invalid_configuration',
+    `${missing.map(({ variable }) => variable).join(' and ')} ${what} not installed: npm install ${wanted.join(' ')}`,
+  )
+}
+
+function isOnPath(name: string): boolean {
+  const folders = require.resolve.paths(name) ?? []
+  return folders.some((folder) => existsSync(join(folder, name, 'package.json')))
+}
