@@ -3,12 +3,14 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module, { createRequire } from 'node:module'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const require = createRequire(import.meta.url)
-const main = fileURLToPath(new URL('../cli/main.ts', import.meta.url))
+// A clone runs its sources. The package has JavaScript in their place: Node takes no types out of files below node_modules.
+const source = new URL('../cli/main.ts', import.meta.url)
+const main = fileURLToPath(existsSync(source) ? source : new URL('../cli/main.js', import.meta.url))
 // Compiled code is kept from one run to the next, also by threads and processes that are started from here: without it
-// most of a start is taking the types out of every file. A folder that cannot be written to does no harm.
+// most of a start is compiling every file. A folder that cannot be written to does no harm.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/compiled/', import.meta.url))
 const major = Number(process.versions.node.split('.')[0])
 
@@ -31,10 +33,11 @@ if (verb === '--version' && words.length === 0) {
   if (verb === 'start') beginSmall()
   module.enableCompileCache()
   endWithNpm()
-  await import('../cli/main.ts')
+  await import(pathToFileURL(main).href)
 } else {
   endWithNpm()
-  runPinned()
+  const { pinnedNode } = await import('./pinned-node.js')
+  runOn(pinnedNode())
 }
 
 /** The environment that a platform starts with, so that memory goes back to the system. What is set already stays. */
@@ -69,26 +72,9 @@ function endWithNpm() {
   watch.unref()
 }
 
-/** The pinned runtime comes with npm as an optional dependency for the platform at hand. */
-function pinnedNode() {
-  const system = process.platform === 'win32' ? 'win' : process.platform
-  for (const name of [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`]) {
-    try {
-      return require.resolve(`${name}/bin/node${system === 'win' ? '.exe' : ''}`)
-    } catch {
-      // Not this package: try the next name.
-    }
-  }
-  console.error(
-    `flotilla needs Node 24 or later and found no pinned one for ${process.platform}-${process.arch}. ` +
-      'Install Node 24, or run `npm ci` without --omit=optional.',
-  )
-  process.exit(2)
-}
-
 /** The IPC channel lets the child notice that this launcher was killed; signals travel on to it. */
-function runPinned() {
-  const child = spawn(pinnedNode(), [main, ...process.argv.slice(2)], {
+function runOn(node) {
+  const child = spawn(node, [main, ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...(verb === 'start' ? smallEnvironment() : process.env), FLOTILLA_LAUNCHED: '1' },
   })

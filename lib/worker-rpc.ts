@@ -55,7 +55,7 @@ export interface WorkerClient<H extends Handlers> {
 }
 
 interface WorkerOptions {
-  /** Entry file, for example `new URL('./writer-thread.ts', import.meta.url)`. */
+  /** Entry file: a `new URL` of a literal path and `import.meta.url`, by which the build of the package finds it. */
   entry: URL
   name: string
   data?: unknown

@@ -1,0 +1,44 @@
+/**
+ * Makes `dist/flotilla-<version>.tgz`, which `npm install` installs without a clone. Node takes no types out of files below
+ * node_modules, so the package holds JavaScript: the same tree as the clone, file by file, with source maps.
+ * Prints the path of the tarball.
+ */
+
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { compile } from './pack/compile.ts'
+import { packedManifest } from './pack/manifest.ts'
+import { copyFiles } from './pack/packed-files.ts'
+import { projectRoot } from './source-files.ts'
+
+/** More would be a file that nobody meant to pack. */
+const megabytesMax = 15
+
+const dist = join(projectRoot, 'dist')
+const stage = mkdtempSync(join(tmpdir(), 'flotilla-package-'))
+process.on('exit', () => rmSync(stage, { recursive: true, force: true }))
+
+run(['scripts/build.js', '--if-old'])
+mkdirSync(dist, { recursive: true })
+const packages = await compile(stage)
+copyFiles(stage)
+const manifest = packedManifest(JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')), packages)
+writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+
+const tarball = join(dist, `flotilla-${manifest.version}.tgz`)
+rmSync(tarball, { force: true })
+const packed = spawnSync('npm', ['pack', stage, '--pack-destination', dist, '--silent'], {
+  stdio: ['ignore', 2, 2],
+})
+if (packed.status !== 0) throw new Error('npm pack failed')
+const megabytes = statSync(tarball).size / 1e6
+if (megabytes > megabytesMax)
+  throw new Error(`${tarball} has ${megabytes.toFixed(1)} MB, more than ${megabytesMax}`)
+console.log(tarball)
+
+function run(args: string[]): void {
+  const { status } = spawnSync(process.execPath, args, { cwd: projectRoot, stdio: ['ignore', 2, 2] })
+  if (status !== 0) throw new Error(`${args.join(' ')} failed`)
+}

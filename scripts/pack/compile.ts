@@ -1,0 +1,62 @@
+/** Compiles the platform's sources to JavaScript, one file for one. */
+
+import { dirname, join } from 'node:path'
+import { type Plugin, rolldown } from 'rolldown'
+import { projectRoot } from '../source-files.ts'
+
+/** What is started by name. Threads and processes are found in the sources. */
+const entries = ['cli/main.ts']
+
+/** A file of its own that a thread or a process runs: `new URL('./writer-thread.ts', import.meta.url)`. */
+const ownFile = /new URL\('(\.{1,2}\/[^']+)\.ts', import\.meta\.url\)/g
+
+/**
+ * Writes the compiled files below `folder`, at the places of their sources. Returns the names of the packages that they
+ * import.
+ */
+export async function compile(folder: string): Promise<Set<string>> {
+  const packages = new Set<string>()
+  const build = await rolldown({
+    input: entries.map((entry) => join(projectRoot, entry)),
+    cwd: projectRoot,
+    platform: 'node',
+    tsconfig: false,
+    external(id) {
+      const isPackage = /^[^./#\0]/.test(id)
+      if (isPackage && !id.startsWith('node:')) packages.add(packageOf(id))
+      return isPackage
+    },
+    plugins: [ownFiles()],
+    treeshake: false,
+  })
+  await build.write({
+    dir: folder,
+    format: 'esm',
+    preserveModules: true,
+    preserveModulesRoot: projectRoot,
+    entryFileNames: '[name].js',
+    sourcemap: true,
+  })
+  await build.close()
+  return packages
+}
+
+/** `@scope/name/part` is of `@scope/name`. */
+function packageOf(id: string): string {
+  return id.split('/', id.startsWith('@') ? 2 : 1).join('/')
+}
+
+/** Compiles the files of threads and processes, too, and names them as they are called then. */
+function ownFiles(): Plugin {
+  return {
+    name: 'own-files',
+    async transform(code, path) {
+      if (code.search(ownFile) === -1) return null
+      for (const [, file] of code.matchAll(ownFile)) {
+        this.emitFile({ type: 'chunk', id: join(dirname(path), `${file}.ts`) })
+      }
+      // Of the same length: positions in the source map stay.
+      return { code: code.replaceAll(ownFile, "new URL('$1.js', import.meta.url)"), map: null }
+    },
+  }
+}

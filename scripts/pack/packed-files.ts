@@ -1,0 +1,46 @@
+/** Which files of the clone are in the package: the sources as JavaScript, all others of these folders as they are. */
+
+import { cpSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { projectRoot } from '../source-files.ts'
+
+/** Their .ts files become .js files at the same place. */
+const sourceFolders = ['cli', 'engines', 'lib', 'operations', 'runtime', 'schemas', 'services', 'topics']
+
+/** What else is needed to run, and what the docs refer to. */
+const others = [
+  'bin',
+  'console/dist',
+  'deploy/images',
+  'deploy/monitoring',
+  'deploy/packaging',
+  'docs',
+  'packages/client/dist',
+  'packages/client/README.md',
+  'packages/client/package.json',
+  'packages/stidx/bin',
+  'packages/stidx/dist',
+  'packages/stidx/docs',
+  'packages/stidx/README.md',
+  'packages/stidx/package.json',
+  'ARCHITECTURE.md',
+  'CHANGELOG.md',
+  'LICENSE',
+  'README.md',
+]
+
+/** Copies all files that are packed as they are. */
+export function copyFiles(folder: string): void {
+  for (const path of [...sourceFolders, ...others]) {
+    cpSync(join(projectRoot, path), join(folder, path), {
+      recursive: true,
+      filter: (file) => !isLeft(path, file),
+    })
+  }
+}
+
+/** Sources, hidden files, and the pictures of the docs. */
+function isLeft(path: string, file: string): boolean {
+  if (sourceFolders.includes(path) && file.endsWith('.ts')) return true
+  return basename(file).startsWith('.') || file === join(projectRoot, 'docs/pictures')
+}
