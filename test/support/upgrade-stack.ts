@@ -41,8 +41,9 @@ function manifestOf(name: string): Manifest {
   return JSON.parse(readFileSync(join(fixtures, name, 'manifest.json'), 'utf8')) as Manifest
 }
 
-export function openEmbeddedFixture(name: string): Promise<UpgradeStack> {
-  return openFixture(name, 'embedded', async () => ({ env: {}, close: async () => {} }))
+/** `command` is the file of another `flotilla` command than this checkout's. */
+export function openEmbeddedFixture(name: string, command?: string): Promise<UpgradeStack> {
+  return openFixture(name, 'embedded', async () => ({ env: {}, close: async () => {} }), command)
 }
 
 /** A broker on the unpacked log directory, a new registry and a new database, filled as an operator would. */
@@ -108,6 +109,7 @@ async function openFixture(
   name: string,
   stack: StackName,
   openEngines: (folder: string, manifest: StackManifest) => Promise<Engines>,
+  command?: string,
 ): Promise<UpgradeStack> {
   const { stacks, ...manifest } = manifestOf(name)
   const folder = mkdtempSync(join(tmpdir(), 'fl-'))
@@ -115,7 +117,7 @@ async function openFixture(
   try {
     await unpack(join(fixtures, name, `${stack}.tar.zst`), folder)
     const engines = await openEngines(folder, stacks[stack])
-    const processes = createProcesses({ ...engines.env, ...unaged })
+    const processes = createProcesses({ ...engines.env, ...unaged }, command)
     const home = join(folder, places.home)
     return {
       ...stacks[stack],
