@@ -141,7 +141,7 @@ function refuseMissing({ hubUrl, runUrl, webhookUrl }: Addresses): void {
   if (missing.length === 0) return
   throw new AppError(
     'not_found',
-    `The demo needs the whole platform: ${missing.join(' and ')} does not run here. Start it with \`npm start\`.`,
+    `The demo needs the whole platform: ${missing.join(' and ')} does not run here. Start it with \`npx flotilla start\`.`,
   )
 }
 

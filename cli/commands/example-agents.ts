@@ -38,7 +38,7 @@ export function runningAddresses({ env }: Cli, again: string, vectorUrl?: string
   if (vector === undefined) {
     throw new AppError(
       'not_found',
-      `No vector gateway runs on ${home}. Start the platform in another terminal with \`npm start\`, wait until it is ready, ` +
+      `No vector gateway runs on ${home}. Start the platform in another terminal with \`npx flotilla start\`, wait until it is ready, ` +
         `and run \`${again}\` again.`,
     )
   }

@@ -92,7 +92,7 @@ function banner({ addresses }: RunningPlatform, env: Environment): string {
   for (const [name, address] of interfaces) {
     if (addresses[address] !== undefined) rows.push([name, addresses[address]])
   }
-  if (rows.length > interfaces.length) rows.push(['next', 'npm run tour, in another terminal'])
+  if (rows.length > interfaces.length) rows.push(['next', 'npx flotilla tour, in another terminal'])
   return [
     '',
     'Flotilla is ready (Ctrl-C stops it)',

@@ -23,7 +23,7 @@ import {
 } from './tour-parts.ts'
 import { firstHits, runTour } from './tour-steps.ts'
 
-const again = 'npm run tour -- --kill'
+const again = 'npx flotilla tour --kill'
 const readyMs = 180_000
 /** A platform promises to stop within ten seconds. */
 const stopMs = 20_000

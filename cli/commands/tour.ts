@@ -50,14 +50,14 @@ async function take(cli: Cli, options: TourOptions): Promise<void> {
     printResult(
       json,
       result,
-      () => [...renderEnd(result), 'The platform was stopped: npm start starts it again.'],
+      () => [...renderEnd(result), 'The platform was stopped: `npx flotilla start` starts it again.'],
       { wide },
     )
     return
   }
   const { cleanTour, removedText } = await import('./tour-clean.ts')
   const { runTour } = await import('./tour-steps.ts')
-  const found = runningAddresses(cli, clean ? 'npm run tour -- --clean' : 'npm run tour', vectorUrl)
+  const found = runningAddresses(cli, clean ? 'npx flotilla tour --clean' : 'npx flotilla tour', vectorUrl)
   const addresses = { ...found, ...(runUrl === undefined ? {} : { runUrl }) }
   if (clean) {
     const removed = await cleanTour(cli, addresses)

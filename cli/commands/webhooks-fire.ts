@@ -106,7 +106,7 @@ async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOp
     // Another platform may listen on the usual port: it is not the one that is meant.
     throw new AppError(
       'not_found',
-      `No relay runs on ${home}. Start the platform with \`npm start\`, or name another relay with --webhook-url or WEBHOOK_GATEWAY.`,
+      `No relay runs on ${home}. Start the platform with \`npx flotilla start\`, or name another relay with --webhook-url or WEBHOOK_GATEWAY.`,
     )
   }
   const { createWebhookClient } = await import('#client/webhooks.ts')
@@ -127,7 +127,7 @@ function explained(error: unknown, url: string): unknown {
   if (code === 'no_answer') {
     return new AppError(
       'not_found',
-      `No relay answers at ${url}. Start the platform with \`npm start\`, or name the relay with WEBHOOK_GATEWAY.`,
+      `No relay answers at ${url}. Start the platform with \`npx flotilla start\`, or name the relay with WEBHOOK_GATEWAY.`,
     )
   }
   return error

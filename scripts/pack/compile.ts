@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { type Plugin, rolldown } from 'rolldown'
 import { projectRoot } from '../source-files.ts'
 
-/** What is started by name. Threads and processes are found in the sources. */
+/** Started by name. Threads and processes are found in the sources. */
 const entries = ['cli/main.ts']
 
 /** A file of its own that a thread or a process runs: `new URL('./writer-thread.ts', import.meta.url)`. */
@@ -55,7 +55,7 @@ function ownFiles(): Plugin {
       for (const [, file] of code.matchAll(ownFile)) {
         this.emitFile({ type: 'chunk', id: join(dirname(path), `${file}.ts`) })
       }
-      // Of the same length: positions in the source map stay.
+      // The length stays, and so do positions in the source map.
       return { code: code.replaceAll(ownFile, "new URL('$1.js', import.meta.url)"), map: null }
     },
   }

@@ -7,7 +7,7 @@ import { projectRoot } from '../source-files.ts'
 /** Their .ts files become .js files at the same place. */
 const sourceFolders = ['cli', 'engines', 'lib', 'operations', 'runtime', 'schemas', 'services', 'topics']
 
-/** What else is needed to run, and what the docs refer to. */
+/** Further parts that run, and those that the docs refer to. */
 const others = [
   'bin',
   'console/dist',

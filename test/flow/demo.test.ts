@@ -55,7 +55,7 @@ async function everything() {
 
 it('needs a running platform', async () => {
   const { code, printed } = await runCommand(['demo'], { FLOTILLA_HOME: temporaryFolder() })
-  expect([code, printed]).toEqual([1, expect.stringContaining('npm start')])
+  expect([code, printed]).toEqual([1, expect.stringContaining('npx flotilla start')])
 })
 
 it('fills an empty platform once, and leaves nothing behind --clean', async () => {

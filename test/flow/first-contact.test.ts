@@ -36,7 +36,7 @@ function startAtTerminal(env: Record<string, string>) {
 test('the banner is last, has the way in, and requests are a line each', { timeout: 120_000 }, async () => {
   const home = temporaryFolder()
   const { lines, stop } = startAtTerminal({ FLOTILLA_HOME: home })
-  await eventually('it is ready', () => lines().some((one) => one.includes('npm run tour')), 100_000)
+  await eventually('it is ready', () => lines().some((one) => one.includes('npx flotilla tour')), 100_000)
   const all = lines()
   const from = all.findIndex((one) => one.startsWith('Flotilla is ready'))
   const banner = all.slice(from).filter((one) => one !== '')

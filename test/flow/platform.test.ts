@@ -87,7 +87,7 @@ describe('flotilla start', () => {
     expect(left).toHaveProperty('vector_url')
     const tour = await runFlotilla(['tour'], { FLOTILLA_HOME: home })
     expect(tour.code).toBe(1)
-    expect(tour.stderr).toContain('npm start')
+    expect(tour.stderr).toContain('npx flotilla start')
     const again = await startFlotilla(home, { env: { LOG_LEVEL: 'info' } })
     expect(again.stderr()).toContain(`"killed":${left.pid},"msg":"process.recovered-after-unclean-stop"`)
     again.child.kill('SIGTERM')

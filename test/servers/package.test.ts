@@ -37,7 +37,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 }))
 
-/** What runs and what is read while it runs. A source is a .ts file in the clone and a .js file in the package. */
+/** Files that run or are read by those that do. A source is a .ts file in the clone and a .js file in the package. */
 const needed = [
   'bin/flotilla.js',
   'bin/pinned-node.js',
@@ -59,12 +59,12 @@ const needed = [
   'runtime/yaml-file/parse-thread.ts',
   'services/vectors/accept/upsert-thread.ts',
 ]
-/** Of these kinds each file is read by some part, or sought by somebody. */
+/** Each file of these kinds is read by some part, or sought by somebody. */
 const kinds =
   /^(?!docs\/pictures|bench|test|scripts|playground|node_modules|deploy\/(charts|compose)|\.).*\.(sql|avsc|yaml|md|html|css|service)$/
 const notPacked = /^(CONTRIBUTING|packages\/[^/]*\/(?!README)|console\/(?!dist)|docker-compose)/
 
-describe('what is in it', () => {
+describe('its files', () => {
   const listOf = (command: string, ...args: string[]) =>
     execFileSync(command, args, { cwd: projectFolder, encoding: 'utf8', maxBuffer: 64 << 20 })
       .trim()
@@ -193,7 +193,7 @@ describe('under an older Node', () => {
     installPackage(tarball, place, old, ['--offline'])
   })
 
-  test('without a way to fetch Node 24 it says what is missing', async () => {
+  test('without a way to fetch Node 24 it says so', async () => {
     const shell = openShell(place, {
       ...old,
       npm_config_offline: 'true',

@@ -97,7 +97,7 @@ describe('the command line', () => {
     const { code, printed } = await run(['tour', '--json'], { FLOTILLA_HOME: temporaryFolder() })
     expect(code).toBe(1)
     expect(JSON.parse(printed)).toEqual({
-      error: { code: 'not_found', message: expect.stringContaining('npm start') },
+      error: { code: 'not_found', message: expect.stringContaining('npx flotilla start') },
     })
   })
 })

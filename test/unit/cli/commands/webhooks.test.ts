@@ -184,6 +184,6 @@ describe('flotilla webhooks fire', () => {
     const env = { FLOTILLA_HOME: temporaryFolder(), WEBHOOK_GATEWAY: '127.0.0.1:9' }
     const args = ['webhooks', 'fire', '--event', 'task.failed', '--agent', 'A', '--task-id', 't']
     const { code, printed } = await runCommand(args, env)
-    expect([code, printed]).toEqual([1, expect.stringContaining('npm start')])
+    expect([code, printed]).toEqual([1, expect.stringContaining('npx flotilla start')])
   })
 })
