@@ -7,6 +7,7 @@ import { failoverBench } from './failover.ts'
 import { fleetBench } from './fleet.ts'
 import { footprintBench } from './footprint.ts'
 import { hubBench } from './hub.ts'
+import { installBench } from './install.ts'
 import { mainApiBench } from './main-api.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
@@ -38,6 +39,7 @@ export const benches: readonly Bench[] = [
   upsertDistributedBench,
   searchDistributedBench,
   footprintBench,
+  installBench,
   failoverBench,
   fleetBench,
   pressureBench,

@@ -1,4 +1,4 @@
-/** The platform as a user runs it: `npm start` on a data directory of its own, with all of its processes. */
+/** The platform as a user runs it, in a clone or installed, on a data directory of its own, with all of its processes. */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,7 +17,7 @@ const readyTimeoutMs = 120_000
 const stopTimeoutMs = 60_000
 
 export interface StartedPlatform {
-  /** The process of `npm start`; the platform is below it. */
+  /** The process of npm; the platform is below it. */
   pid: number
   /** From the start of npm to the line `ready`. */
   readyMs: number
@@ -44,7 +44,14 @@ export function createHome(): Home {
   }
 }
 
-export async function startPlatform(home: Home): Promise<StartedPlatform> {
+/** How the platform is started: by npm in the clone, or by npx where the package is installed. */
+const inClone = { folder: root, start: ['npm', 'start'] }
+export const installedIn = (folder: string): typeof inClone => ({
+  folder,
+  start: ['npx', 'flotilla', 'start'],
+})
+
+export async function startPlatform(home: Home, { folder, start } = inClone): Promise<StartedPlatform> {
   const env = {
     ...process.env,
     FLOTILLA_HOME: home.path,
@@ -56,7 +63,8 @@ export async function startPlatform(home: Home): Promise<StartedPlatform> {
     LOG_LEVEL: 'error',
   }
   const begun = performance.now()
-  const npm = spawn('npm', ['start'], { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const [program = '', ...args] = start
+  const npm = spawn(program, args, { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(npm, 'exit')
   await untilReady(npm)
   const readyMs = performance.now() - begun
@@ -83,7 +91,7 @@ function untilReady(npm: ChildProcess): Promise<void> {
     let text = ''
     const late = setTimeout(() => {
       npm.kill()
-      reject(new Error(`npm start was not ready after ${readyTimeoutMs} ms`))
+      reject(new Error(`the platform was not ready after ${readyTimeoutMs} ms`))
     }, readyTimeoutMs)
     npm.stdout!.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk
@@ -93,13 +101,13 @@ function untilReady(npm: ChildProcess): Promise<void> {
     })
     npm.once('exit', (code) => {
       clearTimeout(late)
-      reject(new Error(`npm start ended with code ${code}`))
+      reject(new Error(`the platform ended with code ${code}`))
     })
   })
 }
 
 /** As `du` counts: blocks, not lengths, because files may have holes. */
-function diskBytes(folder: string): number {
+export function diskBytes(folder: string): number {
   let bytes = lstatSync(folder).blocks * 512
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name)

@@ -3,15 +3,22 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module, { createRequire } from 'node:module'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const require = createRequire(import.meta.url)
 // A clone runs its sources. The package has JavaScript in their place: Node takes no types out of files below node_modules.
 const source = new URL('../cli/main.ts', import.meta.url)
-const main = fileURLToPath(existsSync(source) ? source : new URL('../cli/main.js', import.meta.url))
+const isClone = existsSync(source)
+const main = fileURLToPath(isClone ? source : new URL('../cli/main.js', import.meta.url))
+/** An installed package stays as npm made it. */
+const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'flotilla')
 // Compiled code is kept from one run to the next, also by threads and processes that are started from here: without it
 // most of a start is compiling every file. A folder that cannot be written to does no harm.
-process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('../node_modules/.cache/compiled/', import.meta.url))
+process.env.NODE_COMPILE_CACHE ??= isClone
+  ? fileURLToPath(new URL('../node_modules/.cache/compiled/', import.meta.url))
+  : join(cache, 'compiled')
 const major = Number(process.versions.node.split('.')[0])
 
 const localSearch = new Set(['index-jsonl', 'search', 'get', 'stats'])
@@ -37,7 +44,7 @@ if (verb === '--version' && words.length === 0) {
 } else {
   endWithNpm()
   const { pinnedNode } = await import('./pinned-node.js')
-  runOn(pinnedNode())
+  runOn(pinnedNode(cache))
 }
 
 /** The environment that a platform starts with, so that memory goes back to the system. What is set already stays. */

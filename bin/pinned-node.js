@@ -5,7 +5,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { homedir } from 'node:os'
 import { basename, join } from 'node:path'
 
 const require = createRequire(import.meta.url)
@@ -16,8 +15,8 @@ const versions = { ...optionalDependencies, ...peerDependencies }
 /** npm has no other time limit: a line that is slow, and 60 MB. */
 const fetchMsMax = 15 * 60_000
 
-/** The path of its program. Ends the process, with the reason, where there is none and none can be fetched. */
-export function pinnedNode() {
+/** The path of its program; `cache` is a folder of the user's. Ends the process, with the reason, where there is none and none can be fetched. */
+export function pinnedNode(cache) {
   const names = [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`]
   for (const name of names) {
     try {
@@ -28,7 +27,6 @@ export function pinnedNode() {
   }
   const name = names.find((one) => versions[one] !== undefined)
   if (name === undefined) return giveUp(`there is none to fetch for ${process.platform}-${process.arch}`)
-  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'flotilla')
   const folder = join(cache, `${name}-${versions[name]}`)
   const found = join(folder, 'node_modules', name, program)
   if (existsSync(found)) return found

@@ -38,11 +38,12 @@ export function installPackage(
   })
 }
 
-/** Variables with which programs of a folder find this Node first, npm its registry, and a platform takes any ports. */
-export function withNode(node: string): Record<string, string> {
+/** Variables with which programs find this Node first, npm its registry, and a platform takes any ports. */
+export function withNode(node: string, cache: string): Record<string, string> {
   const { NODE_EXTRA_CA_CERTS } = process.env
   return {
     ...(NODE_EXTRA_CA_CERTS === undefined ? {} : { NODE_EXTRA_CA_CERTS }),
+    XDG_CACHE_HOME: cache,
     ...anyPorts,
     PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}`,
   }
@@ -54,17 +55,9 @@ export function olderNode(folder: string): string {
   const found = named.find((node) => existsSync(node) && ['20', '22'].includes(majorOf(node)))
   if (found !== undefined) return found
   const name = `node-${process.platform}-${process.arch}`
-  const args = [
-    'install',
-    `${name}@20`,
-    '--prefix',
-    folder,
-    '--no-save',
-    '--silent',
-    '--no-audit',
-    '--no-fund',
-  ]
-  execFileSync('npm', args, { stdio: ['ignore', 'ignore', 2] })
+  execFileSync('npm', ['install', `${name}@20`, '--prefix', folder, '--no-save', '--silent'], {
+    stdio: ['ignore', 'ignore', 2],
+  })
   return join(folder, 'node_modules', name, 'bin/node')
 }
 
