@@ -4,13 +4,13 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { sourceFiles } from '../../scripts/source-files.ts'
 import { describeUpgrades } from '../flow/upgrade.promises.ts'
 import { commandOfToday, createProcesses } from '../support/distributed-process.ts'
 import { installPackage, makePackage, olderNode, withNode } from '../support/package.ts'
 import { projectFolder } from '../support/pages.ts'
-import { openShell } from '../support/shell.ts'
+import { openShell, type Shell } from '../support/shell.ts'
 import { fixtureNames, openEmbeddedFixture } from '../support/upgrade-stack.ts'
 
 // Only ends a hang: npm fetches a hundred megabytes.
@@ -37,6 +37,13 @@ beforeAll(() => {
   installed = join(home, 'node_modules/flotilla')
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 }))
+
+/** A shell whose processes end with the test. */
+function shellIn(...place: Parameters<typeof openShell>): Shell {
+  const shell = openShell(...place)
+  onTestFinished(() => shell.close())
+  return shell
+}
 
 /** Files that run or are read by those that do. A source is a .ts file in the clone and a .js file in the package. */
 const needed = [
@@ -114,7 +121,7 @@ describe('its files', () => {
 
 describe('under Node 24', () => {
   test('it serves, and the tour, the console, the commands and a backup work', async () => {
-    const shell = openShell(home, env)
+    const shell = shellIn(home, env)
     const platform = await shell.leaveRunning('npx flotilla start', ready)
     expect(await shell.run('npx flotilla tour')).toContain('every step worked')
     expect(await shell.run('npx flotilla doctor')).toMatch(/All is well/)
@@ -134,11 +141,10 @@ describe('under Node 24', () => {
     const again = await shell.leaveRunning('npx flotilla start', ready)
     expect(await shell.run('npx flotilla agents list --json')).toContain('tour')
     await again.end()
-    await shell.close()
   })
 
   test("search in a file of one's own works", async () => {
-    const shell = openShell(home, env)
+    const shell = shellIn(home, env)
     await shell.run(
       `echo '{"id":"a","title":"Blue deploy"}' > notes.jsonl && npx flotilla index-jsonl --input notes.jsonl --output i.stidx`,
     )
@@ -155,7 +161,7 @@ describe('under Node 24', () => {
       /FIREBASE_PROJECT_ID needs a package that is not installed: npm install firebase-admin@/,
     ],
   ])('with %s it says what to install', async (setting, sentence) => {
-    const shell = openShell(home, env)
+    const shell = shellIn(home, env)
     expect(await shell.run(`${setting} npx flotilla start 2>&1 || echo "ended with $?"`)).toMatch(sentence)
   })
 
@@ -163,6 +169,7 @@ describe('under Node 24', () => {
     const second = join(folder, 'second')
     installPackage(tarball, second, env, ['--offline'])
     execFileSync('chmod', ['-R', 'a-w', second])
+    onTestFinished(() => void execFileSync('chmod', ['-R', 'u+w', second]))
     const data = join(folder, 'data')
     mkdirSync(data)
     const isRoot = process.getuid?.() === 0
@@ -175,7 +182,7 @@ describe('under Node 24', () => {
       XDG_CACHE_HOME: join(data, 'cache'),
     }
     const first = { ...env, FLOTILLA_HOME: join(folder, 'first') }
-    const shells = [openShell(home, first), openShell(second, others, isRoot ? { uid } : {})] as const
+    const shells = [shellIn(home, first), shellIn(second, others, isRoot ? { uid } : {})] as const
     const started = await Promise.all(
       shells.map((shell) => shell.leaveRunning('node_modules/.bin/flotilla start', ready)),
     )
@@ -185,8 +192,6 @@ describe('under Node 24', () => {
     }
     expect(readdirSync(second).sort()).toEqual(['node_modules', 'package-lock.json', 'package.json'])
     await Promise.all(started.map((one) => one.end()))
-    await Promise.all(shells.map((shell) => shell.close()))
-    execFileSync('chmod', ['-R', 'u+w', second])
   })
 })
 
@@ -202,7 +207,7 @@ describe('under an older Node', () => {
   const cachedNodes = () => readdirSync(join(folder, 'cache/flotilla')).filter((name) => name !== 'compiled')
 
   test('without a way to fetch Node 24 it says so', async () => {
-    const shell = openShell(place, {
+    const shell = shellIn(place, {
       ...old,
       npm_config_offline: 'true',
       npm_config_cache: join(folder, 'no-cache'),
@@ -216,13 +221,12 @@ describe('under an older Node', () => {
   })
 
   test('the pinned one is fetched once, and the tour passes', async () => {
-    const shell = openShell(place, old)
+    const shell = shellIn(place, old)
     const platform = await shell.leaveRunning('npx flotilla start', ready)
     expect(platform.output()).toMatch(/npm fetches node-.* once/)
     expect(await shell.run('npx flotilla tour 2>&1')).not.toContain('npm fetches')
     expect(cachedNodes()).toEqual([expect.stringMatching(/^node-.*-24\./)])
     await platform.end()
-    await shell.close()
   })
 })
 
@@ -236,6 +240,7 @@ test('one data directory goes from the clone to the package and back', async () 
   const agents: string[] = []
   for (const command of [commandOfToday, join(installed, 'bin/flotilla.js'), commandOfToday]) {
     const processes = createProcesses({}, command)
+    onTestFinished(() => processes.close())
     const platform = await processes.start([], { home: data })
     const agent = `agent-${agents.length}`
     await processes.run(['agents', 'provision', agent], data)
@@ -250,6 +255,5 @@ test('one data directory goes from the clone to the package and back', async () 
     expect(notes.map(({ subject }) => subject).sort()).toEqual(agents.map((name) => `Note of ${name}`))
     platform.child.kill('SIGTERM')
     expect(await platform.finished).toBe(0)
-    await processes.close()
   }
 })
