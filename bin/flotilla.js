@@ -86,5 +86,7 @@ function runOn(node) {
     env: { ...(verb === 'start' ? smallEnvironment() : process.env), FLOTILLA_LAUNCHED: '1' },
   })
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  // A program that started this launcher by a channel of its own was killed.
+  if (process.env.FLOTILLA_LAUNCHED === '1') process.on('disconnect', () => child.kill('SIGTERM'))
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)))
 }

@@ -7,10 +7,12 @@ function stopSignal(): AbortSignal {
   const stopping = new AbortController()
   const stop = () => stopping.abort()
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, stop)
-  if (process.env.FLOTILLA_LAUNCHED === '1' && process.channel) {
+  if (process.env.FLOTILLA_LAUNCHED === '1') {
     // The launcher passes signals on; when it was killed it cannot, and its end of the channel closes.
     process.on('disconnect', stop)
-    process.channel.unref()
+    process.channel?.unref()
+    // Closed while this file was loading; undefined without a channel.
+    if (process.connected === false) stop()
   }
   return stopping.signal
 }

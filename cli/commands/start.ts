@@ -1,8 +1,12 @@
 /** `flotilla start`: all services in one process, or those that are named. */
 
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Command as Program } from 'commander'
 import type { Environment } from '#lib/config.ts'
+import { dataDirectoryFault, dataDirectoryInUse, dataDirectoryOwner } from '#lib/data-directory.ts'
+import { AppError } from '#lib/errors.ts'
+import { makeFolder } from '#lib/files.ts'
 import { createControlHandler } from '#operations/control-handler.ts'
 import { operations } from '#operations/list.ts'
 import { createLog, logLevel } from '#runtime/observe/log.ts'
@@ -23,13 +27,17 @@ export function registerStart(program: Program, cli: Cli): void {
     .command('start')
     .argument('[service...]', `of: ${services.map((service) => service.name).join(', ')}; none starts all`)
     .description('run the platform in this process until SIGTERM or Ctrl-C')
+    .option('--temporary', 'remove the data directory at the end; it must be new or empty')
     .addHelpText(
       'after',
       ({ command }) =>
         `\nServices:\n${servicesList(command)}` +
         '\n\nExample:\n  $ flotilla start\n  $ flotilla start vector-writer audit-writer',
     )
-    .action((names: string[]) => start(names, cli))
+    .action((names: string[], { temporary }: { temporary?: boolean }) => {
+      if (temporary) removeAtExit(homeOf(cli.env))
+      return start(names, cli)
+    })
 }
 
 function servicesList(command: Program): string {
@@ -74,6 +82,27 @@ async function start(names: string[], cli: Cli): Promise<void> {
     if (!signal.aborted) throw error
   }
   process.exit(exitDone)
+}
+
+/** Lies in a data directory that `start --temporary` made, and may remove. */
+const temporaryMark = 'temporary'
+
+/** Also after a failed start. One that was killed leaves the folder to the next start on it. */
+function removeAtExit(home: string): void {
+  const fault = dataDirectoryFault(home)
+  if (fault) throw fault
+  const owner = dataDirectoryOwner(home)
+  if (owner !== null) throw dataDirectoryInUse(home, owner)
+  const mark = join(home, temporaryMark)
+  makeFolder(home)
+  if (!existsSync(mark) && readdirSync(home).length > 0) {
+    throw new AppError(
+      'bad_request',
+      `--temporary would remove ${home} at the end, and there are files in it. Name a new folder in FLOTILLA_HOME, or start without --temporary.`,
+    )
+  }
+  writeFileSync(mark, '')
+  process.on('exit', () => rmSync(home, { recursive: true, force: true, maxRetries: 5 }))
 }
 
 const interfaces: readonly (readonly [name: string, address: string])[] = [

@@ -71,6 +71,36 @@ describe('flotilla start', () => {
     240_000,
   )
 
+  it('--temporary removes the data directory at the end, and refuses one that has files', async () => {
+    const home = join(temporaryFolder(), 'home')
+    const env = { ...anyPorts, FLOTILLA_HOME: home, LOG_LEVEL: 'warn' }
+    const platform = spawnFlotilla(['start', '--temporary'], env)
+    await eventually('it is ready', () => /^ready$/m.test(platform.stdout()))
+    const second = await runFlotilla(['start', '--temporary'], env)
+    expect(second.stderr).toContain(`the running process ${platform.child.pid}`)
+    expect(existsSync(home)).toBe(true)
+    platform.child.kill('SIGTERM')
+    expect((await platform.finished).code).toBe(0)
+    expect(existsSync(home)).toBe(false)
+
+    const failed = await runFlotilla(['start', '--temporary'], { ...env, LOG_LEVEL: 'loud' })
+    expect([failed.code, existsSync(home)]).toEqual([1, false])
+
+    const kept = temporaryFolder()
+    writeFileSync(join(kept, 'letter.txt'), 'Dear fleet')
+    const refused = await runFlotilla(['start', '--temporary'], { ...env, FLOTILLA_HOME: kept })
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).toContain(`would remove ${kept} at the end`)
+    expect(readFileSync(join(kept, 'letter.txt'), 'utf8')).toBe('Dear fleet')
+  }, 240_000)
+
+  it('stops when the channel to its launcher was closed before it listened', async () => {
+    const env = { ...anyPorts, FLOTILLA_HOME: temporaryFolder(), FLOTILLA_LAUNCHED: '1' }
+    const platform = spawnFlotilla(['start'], env, { ipc: true })
+    platform.child.disconnect()
+    expect((await platform.finished).code).toBe(0)
+  }, 240_000)
+
   it('stops when the launcher that started it was killed', async () => {
     const home = temporaryFolder()
     const platform = await startFlotilla(home, { ipc: true, env: { FLOTILLA_LAUNCHED: '1' } })
