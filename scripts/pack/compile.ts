@@ -1,11 +1,14 @@
 /** Compiles the platform's sources to JavaScript, one file for one. */
 
+import { spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Plugin, rolldown } from 'rolldown'
 import { projectRoot } from '../source-files.ts'
 
 /** Started by name. Threads and processes are found in the sources. */
-const entries = ['cli/main.ts']
+const library = 'cli/library.ts'
+const entries = ['cli/main.ts', library]
 
 /** A file of its own that a thread or a process runs: `new URL('./writer-thread.ts', import.meta.url)`. */
 const ownFile = /new URL\('(\.{1,2}\/[^']+)\.ts', import\.meta\.url\)/g
@@ -38,7 +41,28 @@ export async function compile(folder: string): Promise<Set<string>> {
     sourcemap: true,
   })
   await build.close()
+  writeTypes(folder)
   return packages
+}
+
+/** The types of the library, which name no other file. */
+function writeTypes(folder: string): void {
+  const compiler = join(projectRoot, 'node_modules/typescript/bin/tsc')
+  const asClone = [
+    '--module',
+    'nodenext',
+    '--target',
+    'es2024',
+    '--types',
+    'node',
+    '--strict',
+    '--skipLibCheck',
+  ]
+  const types = ['--declaration', '--emitDeclarationOnly', '--allowImportingTsExtensions', '--ignoreConfig']
+  const args = [compiler, ...asClone, ...types, '--rootDir', '.', '--outDir', folder, library]
+  const { status } = spawnSync(process.execPath, args, { cwd: projectRoot, stdio: ['ignore', 2, 2] })
+  rmSync(join(folder, 'cli/library-child.d.ts'), { force: true })
+  if (status !== 0) throw new Error(`the types of ${library} could not be made`)
 }
 
 /** `@scope/name/part` is of `@scope/name`. */

@@ -4,6 +4,7 @@
 interface Manifest {
   name: string
   version: string
+  exports: Record<string, unknown>
   [field: string]: unknown
   dependencies: Record<string, string>
   optionalDependencies: Record<string, string>
@@ -26,6 +27,7 @@ export function packedManifest(clone: Manifest, imported: Iterable<string>): Man
   const peers = { ...packed.peerDependencies, ...pick(optional, (name) => nodes.includes(name)) }
   const manifest: Manifest = {
     ...packed,
+    exports: { ...packed.exports, '.': { types: './cli/library.d.ts', default: './cli/library.js' } },
     optionalDependencies: pick(optional, (name) => !nodes.includes(name)),
     peerDependencies: peers,
     peerDependenciesMeta: Object.fromEntries(Object.keys(peers).map((name) => [name, { optional: true }])),
