@@ -1,34 +1,47 @@
 /** The examples of docs/testing-agents.md, run and compiled in a project of somebody else's. */
 
 import { execFile } from 'node:child_process'
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { installPackage, makePackage, withNode } from '../support/package.ts'
 import { codeBlocks, projectFolder } from '../support/pages.ts'
-import { temporaryFolder } from '../support/temporary.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
 const examples = join(projectFolder, 'docs/examples')
 const files = ['agent.vitest.test.ts', 'agent.node.test.ts']
 
-/** A folder with the packages that the page has one install, and both examples. */
-function openProject(): string {
-  const folder = temporaryFolder()
+let folder: string
+/** A project of somebody else's, with the packages that the page has one install; those that are big are links. */
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fl-library-'))
+  installPackage(makePackage(folder), folder, withNode(process.execPath, join(folder, 'cache')))
   const modules = join(folder, 'node_modules')
-  mkdirSync(join(modules, '@flotilla'), { recursive: true })
-  symlinkSync(projectFolder, join(modules, 'flotilla'))
+  mkdirSync(join(modules, '@flotilla'))
   symlinkSync(join(projectFolder, 'packages/client'), join(modules, '@flotilla/client'))
   for (const name of ['vitest', 'vite', 'typescript', '@types']) {
-    symlinkSync(join(projectFolder, 'node_modules', name), join(modules, name))
+    if (!existsSync(join(modules, name)))
+      symlinkSync(join(projectFolder, 'node_modules', name), join(modules, name))
   }
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
   for (const file of files) copyFileSync(join(examples, file), join(folder, file))
-  return folder
-}
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** Runs a program of the project with no variables of this one; resolves with what it printed, rejects when it fails. */
-async function run(folder: string, ...args: string[]): Promise<string> {
+async function run(...args: string[]): Promise<string> {
   const { PATH = '', HOME = '' } = process.env
   const temporary = join(folder, 'tmp')
   mkdirSync(temporary, { recursive: true })
@@ -45,18 +58,17 @@ it('the page shows them as they are', () => {
 })
 
 it('the commands of the page run them, and nothing is left', async () => {
-  const [vitest, node] = codeBlocks('docs/testing-agents.md')
+  const [install, vitest, node] = codeBlocks('docs/testing-agents.md')
     .filter(({ language }) => language === 'sh')
     .map(({ code }) => code.trim())
+  expect(install).toMatch(/^npm install --save-dev (\.\/flotilla(-client)?-\d\.\d\.\d\.tgz ?){2}$/)
   expect([vitest, node]).toEqual(['npx vitest run agent.vitest.test.ts', 'node --test agent.node.test.ts'])
-  const folder = openProject()
-  expect(await run(folder, 'node_modules/vitest/vitest.mjs', 'run', files[0]!)).toMatch(/3 passed/)
-  expect(await run(folder, '--test', files[1]!)).toMatch(/pass 1\b/)
+  expect(await run('node_modules/vitest/vitest.mjs', 'run', files[0]!)).toMatch(/3 passed/)
+  expect(await run('--test', files[1]!)).toMatch(/pass 1\b/)
   expect(readdirSync(join(folder, 'tmp')).filter((name) => name.startsWith('flotilla-'))).toEqual([])
 })
 
 it('they are typed, and so is the library by one file', async () => {
-  const folder = openProject()
   const tsc = 'node_modules/typescript/bin/tsc'
   const common = [
     '--module',
@@ -68,10 +80,8 @@ it('they are typed, and so is the library by one file', async () => {
     '--strict',
     '--skipLibCheck',
   ]
-  await run(folder, tsc, ...common, '--allowImportingTsExtensions', '--noEmit', ...files)
-  const made = ['--rewriteRelativeImportExtensions', '--declaration', '--outDir', 'made']
-  await run(folder, tsc, ...common, ...made, 'node_modules/flotilla/cli/library.ts')
-  const types = readFileSync(join(folder, 'made/library.d.ts'), 'utf8')
+  await run(tsc, ...common, '--allowImportingTsExtensions', '--noEmit', ...files)
+  const types = readFileSync(join(folder, 'node_modules/flotilla/cli/library.d.ts'), 'utf8')
   expect(types).toContain(
     'export declare function startPlatform(options?: PlatformOptions): Promise<Platform>;',
   )
