@@ -7,6 +7,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 const folder = import.meta.dirname
 const isInstall = /^(ci|install|prune)$/.test(process.env.npm_command ?? '')
 
+// With another value React's development build is taken, which holds the path of each source file.
+process.env.NODE_ENV = 'production'
 const vite = await import('vite').catch((error) => {
   // npm installs or prunes with `--omit=dev`: an earlier build stays.
   if (isInstall) process.exit(0)

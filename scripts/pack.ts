@@ -11,6 +11,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { compile } from './pack/compile.ts'
 import { packedManifest } from './pack/manifest.ts'
+import { packFolder } from './pack/npm-pack.ts'
 import { copyFiles } from './pack/packed-files.ts'
 import { projectRoot } from './source-files.ts'
 
@@ -29,12 +30,7 @@ copyFiles(stage)
 const manifest = packedManifest(JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')), packages)
 writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 
-const tarball = join(out, `flotilla-${manifest.version}.tgz`)
-rmSync(tarball, { force: true })
-const packed = spawnSync('npm', ['pack', stage, '--pack-destination', out, '--silent'], {
-  stdio: ['ignore', 2, 2],
-})
-if (packed.status !== 0) throw new Error('npm pack failed')
+const tarball = packFolder(stage, out)
 const megabytes = statSync(tarball).size / 1e6
 if (megabytes > megabytesMax)
   throw new Error(`${tarball} has ${megabytes.toFixed(1)} MB, more than ${megabytesMax}`)

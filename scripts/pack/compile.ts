@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { type Plugin, rolldown } from 'rolldown'
 import { projectRoot } from '../source-files.ts'
 
@@ -39,6 +39,8 @@ export async function compile(folder: string): Promise<Set<string>> {
     preserveModulesRoot: projectRoot,
     entryFileNames: '[name].js',
     sourcemap: true,
+    // The source as if it were next to its .js file: the path from there to the clone would name folders of this machine.
+    sourcemapPathTransform: (source) => basename(source),
   })
   await build.close()
   writeTypes(folder)

@@ -29,9 +29,12 @@ const others = [
   'README.md',
 ]
 
+/** Everything that the package is made of. */
+export const packedPaths: readonly string[] = [...sourceFolders, ...others]
+
 /** Copies all files that are packed as they are. */
 export function copyFiles(folder: string): void {
-  for (const path of [...sourceFolders, ...others]) {
+  for (const path of packedPaths) {
     cpSync(join(projectRoot, path), join(folder, path), {
       recursive: true,
       filter: (file) => !isLeft(path, file),
