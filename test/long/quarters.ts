@@ -25,6 +25,7 @@ export const quarters: readonly (readonly string[])[] = [
     'console-pictures.test.ts',
     'event-log-embedded.test.ts',
     'vectors-kills.test.ts',
+    'release.test.ts',
   ],
   [
     'rolling-upgrade-6a6b61e-back.test.ts',
@@ -45,6 +46,14 @@ export const staticSuites: Readonly<Record<string, readonly string[]>> = {
     'deploy/monitoring',
     'docs/reverse-proxy.md',
     'test/long/containers.test.ts',
+  ],
+  'release.test.ts': [
+    'scripts/release.ts',
+    'scripts/release',
+    'scripts/pack.ts',
+    'scripts/pack',
+    'package-lock.json',
+    'test/long/release.test.ts',
   ],
 }
 
