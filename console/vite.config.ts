@@ -7,6 +7,8 @@ export default defineConfig({
   base: '/console/',
   plugins: [react()],
   build: {
+    // Notices of what is bundled, for the package.
+    license: { fileName: 'licenses.md' },
     outDir: 'dist',
     emptyOutDir: true,
     target: 'es2023',
