@@ -82,7 +82,7 @@ export async function installAsyncApiParser(): Promise<string> {
   return join(folder, module)
 }
 
-/** A module beside which dockerfile-ast and @balena/dockerignore are found. Needs npm. */
+/** A module from which dockerfile-ast and @balena/dockerignore are found. Needs npm. */
 export async function installDockerfileTools(): Promise<string> {
   const module = join('node_modules', 'dockerfile-ast', 'lib', 'main.js')
   const folder = await install('dockerfile-tools', module, (target) => npmInstall(target, dockerfileTools))

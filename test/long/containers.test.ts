@@ -47,7 +47,7 @@ test(
   patient,
   async () => {
     const compose = await installCompose()
-    // Nothing of the shell, and a folder without .env beside the file.
+    // Nothing of the shell, and no file .env.
     const resolve = (file: string, ...profiles: string[]) =>
       runCommand(
         'env',
@@ -82,7 +82,7 @@ test(
     expect(distributed['main-api']!.environment).toMatchObject({ KAFKA_BROKERS: 'kafka:9092' })
     const withMetrics = Object.keys(await started('distributed', 'metrics'))
     expect(withMetrics.sort()).toEqual([...Object.keys(distributed), 'grafana', 'metrics'].sort())
-    // What `docker compose run --rm cli` starts beside it.
+    // What `docker compose run --rm cli` starts with it.
     expect(Object.keys(await started('cli'))).toEqual(
       expect.arrayContaining(['cli', 'webhook-relay', 'postgres']),
     )

@@ -1,6 +1,6 @@
 /**
  * Runs a command in a root file system of its own, as a container engine does: own mounts and processes, one of which is number
- * 1; a read-only root on request. Stands in for the base image by this machine's /usr and the Node that runs the test. Ports are
+ * 1; a read-only root on request. In place of the base image there are this machine's /usr and the Node that runs the test. Ports are
  * those of the machine. Linux, as root.
  */
 
@@ -41,7 +41,7 @@ interface Mounts {
 
 const copied = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf', '/etc/ssl', '/etc/ld.so.cache']
 
-/** Fills an empty folder with what `node:24-bookworm-slim` has beside /usr, which is mounted when something runs. */
+/** Fills an empty folder with what `node:24-bookworm-slim` has outside of /usr, which is mounted when something runs. */
 export function makeBaseImage(root: string): void {
   for (const folder of ['usr', 'proc', 'dev', 'tmp', 'etc', 'root', 'home/node', 'var/tmp'])
     mkdirSync(join(root, folder), { recursive: true })
@@ -76,7 +76,7 @@ function connectionSettings(): Record<string, string> {
 }
 
 export interface Container extends ServerChild {
-  /** Runs a command beside the process; rejects where it fails. */
+  /** Runs another command in it; rejects where it fails. */
   exec(args: readonly string[]): Promise<string>
   /** Sends SIGTERM to process 1, as `docker stop` does. Resolves with what it ended with. */
   stop(): Promise<string>
@@ -93,7 +93,7 @@ export async function startContainer(
   mounts: Mounts & { logFile: string },
 ): Promise<Container> {
   const { command, args } = await entering(root, one, mounts)
-  // The shell adds the exit code to the log. What it started ends with it.
+  // The shell adds the exit code to the log. The container ends with the shell.
   const shell = ['-c', 'setpriv --pdeathsig=KILL "$@"; echo "ended with $?"', 'sh', command, ...args]
   const child = startChild('sh', shell, { logFile: mounts.logFile })
   const first = await eventually('the process is there', () => {

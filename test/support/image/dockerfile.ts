@@ -6,7 +6,7 @@ import { basename, join, resolve } from 'node:path'
 import { installDockerfileTools } from '../../../scripts/servers/install.ts'
 import { makeBaseImage, runInside } from './container.ts'
 
-/** What is left of a stage. */
+/** The result of a stage. */
 export interface Image {
   /** Its file system, but for /usr. */
   root: string
