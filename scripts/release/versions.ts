@@ -46,6 +46,18 @@ const places: readonly Place[] = [
     what: 'tag of the image',
     pattern: new RegExp(`(?<=flotilla:)${version}`, 'g'),
   })),
+  { file: 'Dockerfile', what: 'label', pattern: new RegExp(`(?<=image.version=")${version}`, 'g') },
+  // Commands that install this version; a page that upgrades to a later one names another.
+  ...['README.md', 'docs/testing-agents.md'].map((file) => ({
+    file,
+    what: 'name of a tarball',
+    pattern: /(?<=flotilla(?:-client)?-)\d[\d.]*\d(?=\.tgz)/g,
+  })),
+  {
+    file: 'docs/operations.md',
+    what: 'name of the tarball',
+    pattern: /(?<=flotilla-)\d[\d.]*\d(?=\.tgz node-)/g,
+  },
 ]
 
 /** The version of the release: that of package.json. */

@@ -95,7 +95,8 @@ const sections: [heading: string, check: (at: Place, ...blocks: string[]) => Pro
 ]
 
 test('the README works in its order in an empty folder, with the package', async () => {
-  expect(fromPackage).toBe('npm install ./flotilla-0.1.0.tgz && npx flotilla start\n')
+  const { version } = JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8'))
+  expect(fromPackage).toBe(`npm install ./flotilla-${version}.tgz && npx flotilla start\n`)
   platform = await empty.leaveRunning(fromPackage, /^ready$/m)
   for (const [heading, check] of sections) await check(empty, ...blocksOf(readme, heading, 'sh'))
 })
