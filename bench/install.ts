@@ -1,10 +1,10 @@
 /** The package: its size, what npm installs with it, and the time from nothing to the end of the tour. */
 
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { installPackage, makePackage, withNode } from '../test/support/package.ts'
+import { installPackage, librariesOf, makePackage, withNode } from '../test/support/package.ts'
 import { type Bench, type BenchRow, median } from './bench.ts'
 import {
   createHome,
@@ -43,7 +43,7 @@ function measureSizes(folder: string, tarball: string, report: (text: string) =>
   const seconds = (performance.now() - begun) / 1_000
   report(`  installed in ${seconds.toFixed(1)} s`)
   const distributed = join(folder, 'distributed')
-  installPackage(tarball, distributed, env, driversOf(join(embedded, 'node_modules/flotilla')))
+  installPackage(tarball, distributed, env, librariesOf(join(embedded, 'node_modules/flotilla')))
   return [
     { what: 'tarball', unit: 'MB', measured: statSync(tarball).size / mb, bar: { max: 15 } },
     { what: 'installed', unit: 'MB', measured: diskBytes(embedded) / mb, bar: { max: 200 } },
@@ -54,14 +54,6 @@ function measureSizes(folder: string, tarball: string, report: (text: string) =>
     },
     { what: 'npm install', unit: 's', measured: seconds },
   ]
-}
-
-/** Packages of distributed drivers in the versions that the package names. */
-function driversOf(installed: string): string[] {
-  const { peerDependencies } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
-  return Object.entries(peerDependencies as Record<string, string>)
-    .filter(([name]) => !name.startsWith('node-'))
-    .map(([name, version]) => `${name}@${version}`)
 }
 
 async function measureStarts(folder: string, report: (text: string) => void): Promise<BenchRow[]> {

@@ -13,6 +13,7 @@ interface Manifest {
 
 /** Fields that a clone alone needs. */
 const left = ['private', 'workspaces', 'scripts', 'devDependencies', 'imports']
+const library = { types: './cli/library.d.ts', default: './cli/library.js' }
 const pinnedNode = /^node-(bin-)?(linux|darwin|win)-/
 
 /**
@@ -27,7 +28,9 @@ export function packedManifest(clone: Manifest, imported: Iterable<string>): Man
   const peers = { ...packed.peerDependencies, ...pick(optional, (name) => nodes.includes(name)) }
   const manifest: Manifest = {
     ...packed,
-    exports: { ...packed.exports, '.': { types: './cli/library.d.ts', default: './cli/library.js' } },
+    exports: { ...packed.exports, '.': library },
+    // For compilers that do not read exports.
+    types: library.types,
     optionalDependencies: pick(optional, (name) => !nodes.includes(name)),
     peerDependencies: peers,
     peerDependenciesMeta: Object.fromEntries(Object.keys(peers).map((name) => [name, { optional: true }])),

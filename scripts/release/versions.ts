@@ -48,7 +48,7 @@ const places: readonly Place[] = [
   })),
   { file: 'Dockerfile', what: 'label', pattern: new RegExp(`(?<=image.version=")${version}`, 'g') },
   // Commands that install this version; a page that upgrades to a later one names another.
-  ...['README.md', 'docs/testing-agents.md'].map((file) => ({
+  ...['README.md', 'docs/quick-start.md', 'docs/testing-agents.md'].map((file) => ({
     file,
     what: 'name of a tarball',
     pattern: /(?<=flotilla(?:-client)?-)\d[\d.]*\d(?=\.tgz)/g,

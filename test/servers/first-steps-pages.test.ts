@@ -165,8 +165,8 @@ describe('docs/quick-start.md', () => {
 
   test('TypeScript', async () => {
     const [code] = blocksOf(page, 'TypeScript', 'ts')
-    save('playground/quick-start.ts', code!)
-    const printed = await newcomer.run('npx node playground/quick-start.ts')
+    save('playground/quick-start.mjs', code!)
+    const printed = await newcomer.run('node playground/quick-start.mjs')
     expect(printed).toContain("id: 'ts-2'")
     expect(printed).not.toContain("id: 'ts-1'")
   })

@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { sourceFiles } from '../../scripts/source-files.ts'
 import { describeUpgrades } from '../flow/upgrade.promises.ts'
 import { commandOfToday, createProcesses } from '../support/distributed-process.ts'
-import { installPackage, makePackage, olderNode, withNode } from '../support/package.ts'
+import { openStack } from '../support/distributed-servers.ts'
+import { installPackage, librariesOf, makePackage, olderNode, withNode } from '../support/package.ts'
 import { projectFolder } from '../support/pages.ts'
 import { openShell, type Shell } from '../support/shell.ts'
 import { fixtureNames, openEmbeddedFixture } from '../support/upgrade-stack.ts'
@@ -166,6 +167,17 @@ describe('under Node 24', () => {
   ])('with %s it says what to install', async (setting, sentence) => {
     const shell = shellIn(home, env)
     expect(await shell.run(`${setting} npx flotilla start 2>&1 || echo "ended with $?"`)).toMatch(sentence)
+  })
+
+  test('with the libraries that it names it runs on servers', async () => {
+    const stack = await openStack()
+    onTestFinished(() => stack.close())
+    const place = join(folder, 'servers')
+    installPackage(tarball, place, env, librariesOf(installed))
+    const shell = shellIn(place, { ...env, ...(await stack.newEnvironment()) })
+    const platform = await shell.leaveRunning('npx flotilla start', ready)
+    expect(await shell.run('npx flotilla tour')).toContain('every step worked')
+    await platform.end()
   })
 
   test('two installs run at once; one of them cannot be written to, and was made without the network', async () => {

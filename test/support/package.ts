@@ -1,7 +1,7 @@
 /** The package, made and installed as a user does, for tests. */
 
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { anyPorts } from './any-ports.ts'
 import { projectFolder } from './pages.ts'
@@ -36,6 +36,14 @@ export function installPackage(
     timeout: npmMsMax,
     stdio: ['ignore', 'ignore', 2],
   })
+}
+
+/** The libraries of distributed drivers, in the versions that an installed package names, as options of `npm install`. */
+export function librariesOf(installed: string): string[] {
+  const { peerDependencies } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
+  return Object.entries(peerDependencies as Record<string, string>)
+    .filter(([name]) => !name.startsWith('node-'))
+    .map(([name, version]) => `${name}@${version}`)
 }
 
 /** Variables with which programs find this Node first, npm its registry, and a platform takes any ports. */
