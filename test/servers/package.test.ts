@@ -172,9 +172,10 @@ describe('under Node 24', () => {
   test('with the libraries that it names it runs on servers', async () => {
     const stack = await openStack()
     onTestFinished(() => stack.close())
+    const servers = await stack.newEnvironment()
     const place = join(folder, 'servers')
     installPackage(tarball, place, env, librariesOf(installed))
-    const shell = shellIn(place, { ...env, ...(await stack.newEnvironment()) })
+    const shell = shellIn(place, { ...env, ...servers })
     const platform = await shell.leaveRunning('npx flotilla start', ready)
     expect(await shell.run('npx flotilla tour')).toContain('every step worked')
     await platform.end()
