@@ -17,6 +17,7 @@ import {
   rmdirSync,
   rmSync,
 } from 'node:fs'
+import { getCompileCacheDir } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -29,7 +30,8 @@ const layout = 1
 /** The Postgres that PGlite is. It opens clusters of no other. */
 export const clusterMajor = '18'
 const entry = fileURLToPath(new URL('./pglite-initdb.ts', import.meta.url))
-const installed = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url))
+/** The folder of compiled code, which the launcher chooses; without one that of a clone. */
+const cache = getCompileCacheDir() ?? fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url))
 
 export interface ClusterSource {
   /** Where the empty cluster is kept. */
@@ -41,7 +43,7 @@ export interface ClusterSource {
 /** Leaves a cluster in `directory` when it holds none. */
 export async function ensureCluster(
   directory: string,
-  source: ClusterSource = { kept: installed, initialize },
+  source: ClusterSource = { kept: cache, initialize },
 ): Promise<void> {
   if (existsSync(directory) && readdirSync(directory).length > 0) return
   const draft = `${directory}.new`

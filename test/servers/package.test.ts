@@ -138,6 +138,8 @@ describe('under Node 24', () => {
       expect.stringContaining('javascript'),
     ])
     expect((await fetch(`${base_url}/api/v1/openapi.json`)).status).toBe(200)
+    // The package stays as npm made it: caches are the user's.
+    expect(readdirSync(installed)).not.toContain('node_modules')
     expect(await shell.run('npx flotilla agents list --json')).toContain('tour')
     await shell.run('npx flotilla backup copy')
     await platform.end()
