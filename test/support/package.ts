@@ -46,11 +46,14 @@ export function librariesOf(installed: string): string[] {
     .map(([name, version]) => `${name}@${version}`)
 }
 
+/** Where npm finds its registry. */
+const ofRegistry =
+  /^(NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|npm_config_(registry|userconfig|globalconfig|cafile|cache)|(https?|no|all)_proxy)$/i
+
 /** Variables with which programs find this Node first, npm its registry, and a platform takes any ports. */
 export function withNode(node: string, cache: string): Record<string, string> {
-  const { NODE_EXTRA_CA_CERTS } = process.env
   return {
-    ...(NODE_EXTRA_CA_CERTS === undefined ? {} : { NODE_EXTRA_CA_CERTS }),
+    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => ofRegistry.test(name))),
     XDG_CACHE_HOME: cache,
     ...anyPorts,
     PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}`,
