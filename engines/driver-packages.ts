@@ -19,15 +19,14 @@ export function checkDriverPackages(
   choices: Iterable<{ driver: string; variable: string }>,
   isInstalled: (name: string) => boolean = isOnPath,
 ): void {
-  const missing = [...choices].filter(({ driver }) => {
+  const missing = [...choices].flatMap(({ driver, variable }) => {
     const name = packages[driver]
-    return name !== undefined && !isInstalled(name)
+    return name === undefined || isInstalled(name) ? [] : [{ name, variable }]
   })
   if (missing.length === 0) return
   const { peerDependencies } = require('../package.json') as { peerDependencies: Record<string, string> }
-  const names = missing.map(({ driver }) => packages[driver] ?? '')
   // `^3.9.0` is any 3 from there on, and 3 is one that no shell takes for something else.
-  const wanted = names.map((name) => `${name}@${peerDependencies[name]?.replace(/^\^(\d+).*/, '$1')}`)
+  const wanted = missing.map(({ name }) => `${name}@${peerDependencies[name]?.replace(/^\^(\d+).*/, '$1')}`)
   const what = missing.length === 1 ? 'needs a package that is' : 'need packages that are'
   throw new AppError(
     'invalid_configuration',

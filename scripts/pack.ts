@@ -4,7 +4,6 @@
  * source maps. Prints the path of the tarball.
  */
 
-import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -13,6 +12,7 @@ import { compile } from './pack/compile.ts'
 import { packedManifest } from './pack/manifest.ts'
 import { packFolder } from './pack/npm-pack.ts'
 import { copyFiles } from './pack/packed-files.ts'
+import { runScript } from './run-script.ts'
 import { projectRoot } from './source-files.ts'
 
 /** More would be a file that nobody meant to pack. */
@@ -23,7 +23,7 @@ const out = resolve(values.out)
 const stage = mkdtempSync(join(tmpdir(), 'flotilla-package-'))
 process.on('exit', () => rmSync(stage, { recursive: true, force: true }))
 
-run(['scripts/build.js', '--if-old'])
+runScript(['scripts/build.js', '--if-old'])
 mkdirSync(out, { recursive: true })
 const packages = await compile(stage)
 copyFiles(stage)
@@ -35,8 +35,3 @@ const megabytes = statSync(tarball).size / 1e6
 if (megabytes > megabytesMax)
   throw new Error(`${tarball} has ${megabytes.toFixed(1)} MB, more than ${megabytesMax}`)
 console.log(tarball)
-
-function run(args: string[]): void {
-  const { status } = spawnSync(process.execPath, args, { cwd: projectRoot, stdio: ['ignore', 2, 2] })
-  if (status !== 0) throw new Error(`${args.join(' ')} failed`)
-}

@@ -7,8 +7,7 @@ import { type Plugin, rolldown } from 'rolldown'
 import { projectRoot } from '../source-files.ts'
 
 /** Started by name. Threads and processes are found in the sources. */
-const library = 'cli/library.ts'
-const entries = ['cli/main.ts', library]
+const entries = ['cli/main.ts', 'cli/library.ts']
 
 /** A file of its own that a thread or a process runs: `new URL('./writer-thread.ts', import.meta.url)`. */
 const ownFile = /new URL\('(\.{1,2}\/[^']+)\.ts', import\.meta\.url\)/g
@@ -50,21 +49,10 @@ export async function compile(folder: string): Promise<Set<string>> {
 /** The types of the library, which name no other file. */
 function writeTypes(folder: string): void {
   const compiler = join(projectRoot, 'node_modules/typescript/bin/tsc')
-  const asClone = [
-    '--module',
-    'nodenext',
-    '--target',
-    'es2024',
-    '--types',
-    'node',
-    '--strict',
-    '--skipLibCheck',
-  ]
-  const types = ['--declaration', '--emitDeclarationOnly', '--allowImportingTsExtensions', '--ignoreConfig']
-  const args = [compiler, ...asClone, ...types, '--rootDir', '.', '--outDir', folder, library]
+  const args = [compiler, '-p', 'scripts/pack', '--outDir', folder]
   const { status } = spawnSync(process.execPath, args, { cwd: projectRoot, stdio: ['ignore', 2, 2] })
   rmSync(join(folder, 'cli/library-child.d.ts'), { force: true })
-  if (status !== 0) throw new Error(`the types of ${library} could not be made`)
+  if (status !== 0) throw new Error('the types of cli/library.ts could not be made')
 }
 
 /** `@scope/name/part` is of `@scope/name`. */
@@ -77,8 +65,9 @@ function ownFiles(): Plugin {
   return {
     name: 'own-files',
     async transform(code, path) {
-      if (code.search(ownFile) === -1) return null
-      for (const [, file] of code.matchAll(ownFile)) {
+      const files = [...code.matchAll(ownFile)]
+      if (files.length === 0) return null
+      for (const [, file] of files) {
         this.emitFile({ type: 'chunk', id: join(dirname(path), `${file}.ts`) })
       }
       // The length stays, and so do positions in the source map.

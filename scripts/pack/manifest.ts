@@ -18,20 +18,19 @@ const pinnedNode = /^node-(bin-)?(linux|darwin|win)-/
 
 /**
  * The pinned Node is an optional peer: where the user's Node is too old, the launcher fetches it in the version that is
- * named here.
- * Throws for a package that the platform imports and that would not be installed.
+ * named here. Throws for a package that the platform imports and that would not be installed.
  */
 export function packedManifest(clone: Manifest, imported: Iterable<string>): Manifest {
   const { optionalDependencies: optional, ...packed } = structuredClone(clone)
   for (const field of left) delete packed[field]
-  const nodes = Object.keys(optional).filter((name) => pinnedNode.test(name))
-  const peers = { ...packed.peerDependencies, ...pick(optional, (name) => nodes.includes(name)) }
+  const isNode = (name: string) => pinnedNode.test(name)
+  const peers = { ...packed.peerDependencies, ...pick(optional, isNode) }
   const manifest: Manifest = {
     ...packed,
     exports: { ...packed.exports, '.': library },
     // For compilers that do not read exports.
     types: library.types,
-    optionalDependencies: pick(optional, (name) => !nodes.includes(name)),
+    optionalDependencies: pick(optional, (name) => !isNode(name)),
     peerDependencies: peers,
     peerDependenciesMeta: Object.fromEntries(Object.keys(peers).map((name) => [name, { optional: true }])),
   }

@@ -1,11 +1,11 @@
 /** What a release holds. A package that joins it is one more entry of this list. */
 
-import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { packedManifest } from '../pack/manifest.ts'
 import { packFolder } from '../pack/npm-pack.ts'
+import { runScript } from '../run-script.ts'
 import { projectRoot } from '../source-files.ts'
 
 export interface Manifest {
@@ -70,11 +70,4 @@ function workspace(folder: string): ReleasePackage {
     // npm takes a name with a scope for private otherwise.
     publish: (tarball) => `npm publish --access public ${tarball}`,
   }
-}
-
-function runScript(args: string[]): string {
-  const stdio: ['ignore', 'pipe', 'inherit'] = ['ignore', 'pipe', 'inherit']
-  const { status, stdout } = spawnSync(process.execPath, args, { cwd: projectRoot, stdio, encoding: 'utf8' })
-  if (status !== 0) throw new Error(`${args.join(' ')} failed`)
-  return stdout
 }

@@ -97,6 +97,6 @@ it('is what start, test and the image call, because an installation runs no scri
   expect(scripts.build).toMatch(/^node scripts\/build\.js && /)
   // npm would not run these either.
   expect(Object.keys(scripts).filter((name) => /^(pre|post)|^(install|prepare)$/.test(name))).toEqual([])
-  expect(read('scripts/pack.ts')).toContain("run(['scripts/build.js', '--if-old'])")
+  expect(read('scripts/pack.ts')).toContain("runScript(['scripts/build.js', '--if-old'])")
   expect(read('Dockerfile')).toMatch(/^RUN npm run pack$/m)
 })
