@@ -19,7 +19,8 @@ const charactersPerTurn = 50_000
  * only). Texts that share words, pairs or parts of words are near to each other; meaning beyond that it does not know.
  */
 export function openLocalEmbedder(): Embedder {
-  return { driver: 'local', model: 'flotilla-feature-hashing-1536', embed, async ping() {}, async close() {} }
+  const model = 'flotilla-feature-hashing-1536'
+  return { driver: 'local', model, space: model, embed, async ping() {}, async close() {} }
 }
 
 async function embed(texts: string[]): Promise<Float32Array[]> {

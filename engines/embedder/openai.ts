@@ -78,6 +78,7 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
   return {
     driver: 'openai',
     model,
+    space: dimensions === undefined ? model : `${model}/${dimensions}`,
     async embed(texts) {
       const vectors: Float32Array[] = []
       for (let from = 0; from < texts.length; from += batchMax) {

@@ -7,6 +7,11 @@ export interface Embedder extends Closeable {
   /** Names the model in the gateway's OpenAI-shaped answer. */
   readonly model: string
   /**
+   * Kept with each point that it makes the vector of: vectors of one space can be compared, those of two cannot. Names the
+   * model with all that changes its vectors.
+   */
+  readonly space: string
+  /**
    * One vector for each text, in order. A text without any word gives a fixed unit vector, never a zero one. Throws
    * AppError `embedder_unavailable` when the endpoint is away.
    */

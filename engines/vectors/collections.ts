@@ -20,6 +20,21 @@ export function isCollection(name: string): name is CollectionName {
   return (collections as readonly string[]).includes(name)
 }
 
+/**
+ * The name of a collection in record keys and engines. The four have their own names there; of any other name each making
+ * has one of its own, so that nothing of a deleted collection can become part of one that is made again under its name.
+ */
+export function storedName(name: string, making: string | null): string {
+  return making === null ? name : `${name}~${making}`
+}
+
+/** Takes a stored name apart; null when it is none. */
+export function parseStoredName(stored: string): { name: string; making: string | null } | null {
+  if (isCollection(stored)) return { name: stored, making: null }
+  const found = /^([a-z0-9][a-z0-9_-]{0,63})~([0-9a-f]{10})$/.exec(stored)
+  return found && { name: found[1]!, making: found[2]! }
+}
+
 /** The newest operation of each id. */
 export function newestPerId(operations: PointOperation[]): PointOperation[] {
   const newest = new Map<string, PointOperation>()

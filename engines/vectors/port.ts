@@ -23,6 +23,8 @@ export interface ScrolledPoint {
   id: string
   payload?: Payload
   vector?: Float32Array
+  /** What made its vector of a text (`Embedder.space`); absent where a caller sent the vector. */
+  embedder?: string
 }
 
 export interface Hit extends ScrolledPoint {
@@ -55,7 +57,7 @@ export interface LogPosition {
 }
 
 export type PointOperation = { id: string; position: LogPosition } & (
-  | { kind: 'upsert'; vector: Float32Array; payload: Payload }
+  | { kind: 'upsert'; vector: Float32Array; payload: Payload; embedder?: string }
   | { kind: 'delete' }
 )
 
