@@ -7,7 +7,13 @@ import { unlessAborted, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { openWorker } from '#lib/worker-rpc.ts'
-import { checkOperations, newestPerId, vectorDimension, vectorsUnavailable } from './collections.ts'
+import {
+  checkOperations,
+  newestPerId,
+  parseStoredName,
+  vectorDimension,
+  vectorsUnavailable,
+} from './collections.ts'
 import type { MessageLog } from './embedded/points-file.ts'
 import type { Write } from './embedded/points-table.ts'
 import type { EmbeddedHandlers, EngineOptions, PackedPoint } from './embedded/thread.ts'
@@ -72,7 +78,7 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
   }
   function on<T>(collection: string, what: string, work: () => Promise<T>): Promise<T> {
     return run(what, () => {
-      if (collections.includes(collection)) return work()
+      if (collections.includes(collection) || parseStoredName(collection)) return work()
       throw new AppError('collection_not_found', `There is no collection "${collection}".`)
     })
   }
@@ -125,6 +131,12 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
     get: (collection, ids) =>
       on(collection, 'get', async () => (await call.get(collection, ids)).map(unpack) as Point[]),
     stats: () => run('stats', () => call.stats()),
+    embedders: (collection, filter) => on(collection, 'embedders', () => call.embedders(collection, filter)),
+    dropCollection: (collection) =>
+      on(collection, 'dropCollection', () => {
+        if (!collections.includes(collection)) return call.dropCollection(collection)
+        throw new AppError('conflict', `The collection "${collection}" is always there.`)
+      }),
     liveGeneration: () => run('liveGeneration', () => call.liveGeneration()),
     createGeneration: (generation) => run('createGeneration', () => call.createGeneration(generation)),
     promoteGeneration: (generation) => run('promoteGeneration', () => call.promoteGeneration(generation)),
@@ -154,11 +166,12 @@ function packWrites(operations: PointOperation[], dimension: number) {
   let packed = 0
   const writes = operations.map((operation): Write => {
     const { id, position } = operation
-    if (operation.kind === 'delete') return { id, position, payload: null, vector: null }
+    if (operation.kind === 'delete') return { id, position, payload: null, vector: null, embedder: null }
     const vector = vectors.subarray(packed, packed + dimension)
     vector.set(operation.vector)
     packed += dimension
-    return { id, position, payload: JSON.stringify(operation.payload), vector }
+    const { embedder = null } = operation
+    return { id, position, payload: JSON.stringify(operation.payload), vector, embedder }
   })
   return { writes, moved: vectors.buffer }
 }

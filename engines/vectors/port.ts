@@ -1,5 +1,7 @@
 /**
- * The vector engine: named collections of points, nearest neighbours by cosine, equality filters on any payload key.
+ * The vector engine: named collections of points, nearest neighbours by cosine, equality filters on any payload key. The
+ * platform's four collections are always there. Any other has a stored name (collections.ts): its first write in a generation makes
+ * it there, and until then it reads as empty, so that there may be many of which nobody uses most.
  *
  * Ids are any strings of 1 to 512 code points and come back as they were given. Payloads are JSON objects and come back
  * equal, key by key. Vectors are float32; a driver may give them back up to a positive factor. Every call takes effect
@@ -16,6 +18,8 @@ export interface Point {
   id: string
   vector: Float32Array
   payload: Payload
+  /** As of a ScrolledPoint. */
+  embedder?: string
 }
 
 /** A point, with as much of it as was asked for. */
@@ -140,7 +144,15 @@ export interface VectorStore extends Closeable {
   count(collection: string, filter?: Filter): Promise<number>
   /** The points that exist, in the order of `ids`, with payload and vector. */
   get(collection: string, ids: string[]): Promise<Point[]>
+  /** Those that are there in the live generation. */
   stats(): Promise<CollectionStats[]>
+  /** How many points, or of those that match, each embedder made; null: callers sent the vector. None of no points. */
+  embedders(collection: string, filter?: Filter): Promise<{ embedder: string | null; points: number }[]>
+  /**
+   * Removes a collection from every generation, at once for every read; none is no fault. What is written meanwhile is
+   * refused as `vector_engine_unavailable`, or makes it again. Throws AppError `conflict` for one of the four.
+   */
+  dropCollection(collection: string): Promise<void>
 
   /** The generation that reads see. The first is 1. */
   liveGeneration(): Promise<number>

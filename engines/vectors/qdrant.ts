@@ -3,11 +3,12 @@
 import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { checkOperations, hnsw, vectorDimension, vectorsUnavailable } from './collections.ts'
-import type { VectorStore } from './port.ts'
+import { checkOperations, parseStoredName, vectorDimension, vectorsUnavailable } from './collections.ts'
+import type { CollectionStats, ScrollResult, SearchResult, VectorStore } from './port.ts'
 import { type Call, CollectionMissing, openCalls, pathOf, type QdrantLog } from './qdrant/calls.ts'
+import { collectionOf, createGenerations } from './qdrant/generations.ts'
 import { createReader } from './qdrant/reader.ts'
-import { createWriter, deletedAtField, tokensField } from './qdrant/writer.ts'
+import { createWriter } from './qdrant/writer.ts'
 
 const oldest = { major: 1, minor: 16 }
 
@@ -34,6 +35,9 @@ const pingTimeoutMs = deadlines.engine.pingMs
 const { vectorReadMs, vectorWriteMs } = deadlines.engine
 const writeTimeoutFactor = vectorWriteMs / vectorReadMs
 const changeTimeoutFactor = 6
+const statsAtOnce = 16
+const noHits = (): SearchResult => ({ hits: [], filled: 0, eligible: 0 })
+const noPoints = (): ScrollResult => ({ points: [], next: null })
 const prepareWait = { baseMs: 500, maxMs: 10_000 }
 
 /**
@@ -74,31 +78,80 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
       }
     }
   }
-  function on<T>(collection: string, work: () => Promise<T>): Promise<T> {
-    if (collections.includes(collection)) return run(work)
-    return Promise.reject(new AppError('collection_not_found', `There is no collection "${collection}".`))
+  const isAlwaysThere = (collection: string) => collections.includes(collection)
+
+  /** Throws AppError `collection_not_found`. */
+  function demandName(collection: string): void {
+    if (isAlwaysThere(collection) || parseStoredName(collection)) return
+    throw new AppError('collection_not_found', `There is no collection "${collection}".`)
+  }
+  /** `nothing` where no point was ever written into it. */
+  async function read<T>(collection: string, nothing: T, work: () => Promise<T>): Promise<T> {
+    demandName(collection)
+    if (isAlwaysThere(collection)) return run(work)
+    try {
+      await readiness.ready()
+      return await work()
+    } catch (error) {
+      if (!(error instanceof CollectionMissing)) throw error
+      return (await run(() => generations.isAliased(collection))) ? run(work) : nothing
+    }
+  }
+  /** As `run`; a collection that is missing is made. */
+  async function write(collection: string, generation: number | undefined, work: () => Promise<void>) {
+    demandName(collection)
+    if (isAlwaysThere(collection)) return run(work)
+    try {
+      await readiness.ready()
+      await work()
+    } catch (error) {
+      if (!(error instanceof CollectionMissing)) throw error
+      await run(async () => generations.makeOwn(collection, generation ?? (await generations.live())))
+      await run(work)
+    }
+  }
+  /** Those that are there. */
+  async function present(): Promise<string[]> {
+    const own = [...(await generations.aliased()).keys()].filter((name) => !isAlwaysThere(name))
+    return [...collections, ...own]
   }
   return {
     driver: 'qdrant',
     apply: (collection, operations, { generation, signal } = {}) =>
-      on(collection, async () => {
+      write(collection, generation, async () => {
         checkOperations(operations, dimension)
         try {
           await writer.apply(collection, collectionOf(collection, generation), operations, signal)
         } catch (error) {
-          if (generation === undefined || !(error instanceof CollectionMissing)) throw error
+          const isOwn = !isAlwaysThere(collection)
+          if (generation === undefined || isOwn || !(error instanceof CollectionMissing)) throw error
           throw new AppError('conflict', `There is no generation ${generation}.`)
         }
       }),
     forgetDeletions: (olderThanMs) =>
       run(async () => {
-        for (const collection of collections) await writer.forgetDeletions(collection, olderThanMs)
+        for (const collection of await present()) await writer.forgetDeletions(collection, olderThanMs)
       }),
-    search: (collection, query) => on(collection, () => reader.search(collection, query)),
-    scroll: (collection, query) => on(collection, () => reader.scroll(collection, query)),
-    count: (collection, filter) => on(collection, () => reader.count(collection, filter)),
-    get: (collection, ids) => on(collection, () => reader.get(collection, ids)),
-    stats: () => run(() => Promise.all(collections.map((name) => reader.stats(name, dimension)))),
+    search: (collection, query) => read(collection, noHits(), () => reader.search(collection, query)),
+    scroll: (collection, query) => read(collection, noPoints(), () => reader.scroll(collection, query)),
+    count: (collection, filter) => read(collection, 0, () => reader.count(collection, filter)),
+    get: (collection, ids) => read(collection, [], () => reader.get(collection, ids)),
+    stats: () =>
+      run(async () => {
+        const found: CollectionStats[] = []
+        const names = await present()
+        for (let from = 0; from < names.length; from += statsAtOnce) {
+          const some = names.slice(from, from + statsAtOnce)
+          found.push(...(await Promise.all(some.map((name) => reader.stats(name, dimension)))))
+        }
+        return found
+      }),
+    embedders: (collection, filter) => read(collection, [], () => reader.embedders(collection, filter)),
+    async dropCollection(collection) {
+      demandName(collection)
+      if (!isAlwaysThere(collection)) return run(() => generations.dropCollection(collection))
+      throw new AppError('conflict', `The collection "${collection}" is always there.`)
+    },
     liveGeneration: () => run(() => generations.live()),
     createGeneration: (generation) => run(() => generations.create(generation)),
     promoteGeneration: (generation) => run(() => generations.promote(generation)),
@@ -146,119 +199,4 @@ function keepReady(prepare: () => Promise<void>) {
     closed: () => stop.signal.aborted,
     close: () => stop.abort(),
   }
-}
-
-/** Field of the payload → what its index answers: filters on any key; which points are deleted, and since when. */
-const indexes = [
-  [tokensField, 'keyword'],
-  [deletedAtField, 'integer'],
-] as const
-
-function collectionOf(name: string, generation: number | undefined): string {
-  return generation === undefined ? name : `${name}__g${generation}`
-}
-
-/** Generations: real collections `<name>__g<n>`, and an alias `<name>` that points at the live one. */
-function createGenerations(call: Call, names: readonly string[], dimension: number) {
-  /** Name → the generation that its alias points at. */
-  async function aliased(): Promise<Map<string, number>> {
-    type Alias = { alias_name: string; collection_name: string }
-    const { aliases } = await call<{ aliases: Alias[] }>('aliases', 'GET', '/aliases')
-    const found = new Map<string, number>()
-    for (const { alias_name, collection_name } of aliases) {
-      const generation = collection_name.startsWith(`${alias_name}__g`)
-        ? Number(collection_name.slice(alias_name.length + 3))
-        : Number.NaN
-      if (names.includes(alias_name) && Number.isInteger(generation)) found.set(alias_name, generation)
-    }
-    return found
-  }
-  async function live(): Promise<number> {
-    const found = await aliased()
-    if (found.size === 0) throw new CollectionMissing()
-    return Math.max(...found.values())
-  }
-  async function isThere(collection: string): Promise<boolean> {
-    const path = `${pathOf(collection)}/exists`
-    return (await call<{ exists: boolean }>('collection-exists', 'GET', path)).exists
-  }
-  function create(collection: string): Promise<unknown> {
-    return call('create-collection', 'PUT', pathOf(collection), {
-      vectors: { size: dimension, distance: 'Cosine' },
-      hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction },
-    })
-  }
-  async function make(name: string, generation: number): Promise<void> {
-    const collection = collectionOf(name, generation)
-    if (!(await isThere(collection))) {
-      // Another process may make it at the same time.
-      await create(collection).catch(async (error: unknown) => {
-        if (!(await isThere(collection))) throw error
-      })
-    }
-    await makeIndexes(collection, true)
-  }
-  async function makeIndexes(collection: string, wait: boolean): Promise<void> {
-    const path = pathOf(collection)
-    const { payload_schema } = await call<{ payload_schema: object }>('indexes', 'GET', path)
-    for (const [field_name, field_schema] of indexes) {
-      if (field_name in payload_schema) continue
-      await call('create-index', 'PUT', `${path}/index?wait=${wait}`, { field_name, field_schema })
-    }
-  }
-  async function remove(generation: number): Promise<void> {
-    for (const name of names) {
-      try {
-        await call('delete-collection', 'DELETE', pathOf(collectionOf(name, generation)))
-      } catch (error) {
-        if (!(error instanceof CollectionMissing)) throw error
-      }
-    }
-  }
-  async function demandNotLive(generation: number): Promise<void> {
-    if ((await live()) === generation) throw new AppError('conflict', `Generation ${generation} is live.`)
-  }
-  return {
-    live,
-    /** Creates missing collections, indexes and aliases. Safe from several processes at once. */
-    async prepare(): Promise<void> {
-      const found = await aliased()
-      const generation = found.size === 0 ? 1 : Math.max(...found.values())
-      const missing = names.filter((name) => !found.has(name))
-      for (const name of missing) await make(name, generation)
-      // Those of a release that had fewer indexes: reads are right without, and a large collection takes its time.
-      for (const name of found.keys()) await makeIndexes(name, false)
-      if (missing.length === 0) return
-      const actions = missing.map((name) => createAlias(name, generation))
-      await call('create-aliases', 'POST', '/collections/aliases', { actions })
-    },
-    async create(generation: number): Promise<void> {
-      await demandNotLive(generation)
-      await remove(generation)
-      for (const name of names) await make(name, generation)
-    },
-    async promote(generation: number): Promise<void> {
-      const former = await live()
-      if (former === generation) return
-      for (const name of names) {
-        if (await isThere(collectionOf(name, generation))) continue
-        throw new AppError('conflict', `There is no generation ${generation}.`)
-      }
-      // One request: Qdrant changes all of them at once.
-      const actions = names.flatMap((name) => [
-        { delete_alias: { alias_name: name } },
-        createAlias(name, generation),
-      ])
-      await call('flip-aliases', 'POST', '/collections/aliases', { actions })
-      await remove(former)
-    },
-    async drop(generation: number): Promise<void> {
-      await demandNotLive(generation)
-      await remove(generation)
-    },
-  }
-}
-
-function createAlias(name: string, generation: number) {
-  return { create_alias: { alias_name: name, collection_name: collectionOf(name, generation) } }
 }

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { deleteOf, upsertOf, vectorOf } from '#test/support/vectors.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
+import { describeVectorCollections } from './vectors-collections.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
 import { describeVectorPositions } from './vectors-positions.contract.ts'
@@ -35,6 +36,7 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
     describeVectorSearch(context)
     describeVectorFilters(context)
     describeVectorGenerations(context)
+    describeVectorCollections(context)
     describeVectorPositions(context)
   })
 }

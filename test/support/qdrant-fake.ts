@@ -32,6 +32,7 @@ interface FakeBody extends FakeUpsert {
   field_name: string
   field_schema: string
   operations: { upsert: FakeUpsert }[]
+  key: string
   query: number[]
   limit: number
   offset?: string
@@ -141,7 +142,10 @@ function createAnswers(version: string): (request: SeenRequest) => Answer {
       collections.set(name, { points: new Map(), indexes: {} })
       return ok(true)
     }
-    if (call === 'DELETE ') return collections.delete(name) ? ok(true) : missing
+    if (call === 'DELETE ') {
+      for (const [alias, of] of aliases) if (of === name) aliases.delete(alias)
+      return collections.delete(name) ? ok(true) : missing
+    }
     const collection = collections.get(aliases.get(name) ?? name)
     return collection ? ok(ofPoints(collection, call, request.body)) : missing
   }
@@ -195,6 +199,14 @@ function ofPoints({ points, indexes }: FakeCollection, call: string, body: FakeB
       return body!.ids.flatMap((id) => (points.has(id) ? [show(points.get(id)!)] : []))
     case 'POST points/count':
       return { count: matching().length }
+    case 'POST facet': {
+      const values = matching().flatMap((point) => (point.payload[body!.key] as string | undefined) ?? [])
+      const hits = [...new Set(values)].map((value) => ({
+        value,
+        count: values.filter((one) => one === value).length,
+      }))
+      return { hits }
+    }
     case 'POST points/scroll': {
       const sorted = matching().sort((a, b) => (a.id < b.id ? -1 : 1))
       const page = sorted.filter((point) => body!.offset === undefined || point.id >= body!.offset)

@@ -6,6 +6,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
+import { vectorsUnavailable } from '../collections.ts'
 import type { CollectionStats } from '../port.ts'
 import type { IndexFolder } from './index-folder.ts'
 import { createIndexKeeper } from './index-keeper.ts'
@@ -16,6 +17,8 @@ import type { Words } from './words-index.ts'
 import type { WriteQueue, WriteTarget } from './write-queue.ts'
 
 const rowsPerPurge = 256
+/** A graph takes 2.5 MB, however few points it holds. To compare so many points takes some milliseconds. */
+const ownSmallMax = 256
 
 export type Generations = ReturnType<typeof openGenerations>
 
@@ -27,12 +30,17 @@ export function openGenerations(
   log: MessageLog,
 ) {
   const open = new Map<number, Map<string, PointCollection>>()
+  /** Collections that are being removed: until their rows are gone nothing may be written there. */
+  const leaving = new Set<string>()
   let live = 1
 
   function load(generation: number): void {
-    const one = (name: string) =>
-      openPointCollection(name, generation, file.table(name, generation), folder, log)
-    open.set(generation, new Map(names.map((name) => [name, one(name)])))
+    const all = [...names, ...file.made(generation)]
+    open.set(generation, new Map(all.map((name) => [name, openOne(name, generation)])))
+  }
+  function openOne(name: string, generation: number): PointCollection {
+    const smallMax = names.includes(name) ? 0 : ownSmallMax
+    return openPointCollection({ name, generation, smallMax }, file.table(name, generation), folder, log)
   }
   for (const { generation, state } of file.generations()) {
     if (state === 'dropped') continue
@@ -53,24 +61,62 @@ export function openGenerations(
       collection.forgetWords()
     }
     await queue.exclusively(() => file.addGeneration(generation, 'dropped'))
-    for (const name of names) {
-      const table = file.table(name, generation)
-      while (await queue.exclusively(() => table.purge(rowsPerPurge))) await setImmediate()
-    }
+    for (const name of [...names, ...file.made(generation)]) await purge(name, generation)
     await queue.exclusively(() => file.removeTables(generation))
+  }
+  async function purge(name: string, generation: number): Promise<void> {
+    const table = file.table(name, generation)
+    while (await queue.exclusively(() => table.purge(rowsPerPurge))) await setImmediate()
+    while (await queue.exclusively(() => table.forgetDeletions(Number.MAX_SAFE_INTEGER, rowsPerPurge))) {
+      await setImmediate()
+    }
+  }
+  function collectionsOf(generation: number): Map<string, PointCollection> {
+    const collections = open.get(generation)
+    if (collections) return collections
+    throw new AppError('conflict', `There is no generation ${generation}.`)
   }
   function demandNotLive(generation: number): void {
     if (generation === live) throw new AppError('conflict', `Generation ${generation} is live.`)
   }
   return {
     live: (): number => live,
-    /** Throws AppError `collection_not_found`, or `conflict` for a generation that is not there. */
-    collection(name: string, generation: number = live): PointCollection {
-      const collections = open.get(generation)
-      if (!collections) throw new AppError('conflict', `There is no generation ${generation}.`)
+    /** In the live generation; undefined where nothing was written into it. */
+    find: (name: string): PointCollection | undefined => collectionsOf(live).get(name),
+    /**
+     * For a write: it is made where it is missing. Throws AppError `conflict` for a generation that is not there, and
+     * `vector_engine_unavailable` while the collection is being removed.
+     */
+    toWrite(name: string, generation: number = live): PointCollection {
+      const collections = collectionsOf(generation)
       const found = collections.get(name)
-      if (!found) throw new AppError('collection_not_found', `There is no collection "${name}".`)
-      return found
+      if (found) return found
+      if (leaving.has(name)) throw vectorsUnavailable()
+      file.makeTable(name, generation)
+      const made = openOne(name, generation)
+      collections.set(name, made)
+      return made
+    },
+    /** From every generation. A kill in the midst leaves a part of it, to be dropped again. */
+    async dropCollection(name: string): Promise<void> {
+      if (leaving.has(name)) return
+      leaving.add(name)
+      try {
+        for (const [generation, collections] of open) {
+          const left = collections.get(name)
+          if (!left) continue
+          await queue.exclusively(() => {
+            collections.delete(name)
+            left.end()
+          })
+          await left.unread()
+          left.forgetWords()
+          await purge(name, generation)
+          await queue.exclusively(() => file.removeTable(name, generation))
+        }
+      } finally {
+        leaving.delete(name)
+      }
     },
     /** Collections of one generation, or of all. */
     all: (generation?: number): PointCollection[] =>
@@ -124,22 +170,27 @@ const sayEveryMs = 5_000
 
 export type PointCollection = ReturnType<typeof openPointCollection>
 
+/** With up to `smallMax` points it has no graph: all of them are compared, and it costs nothing at rest. */
 function openPointCollection(
-  collection: string,
-  generation: number,
+  of: { name: string; generation: number; smallMax: number },
   table: PointsTable,
   folder: IndexFolder,
   log: MessageLog,
 ) {
+  const { name: collection, generation, smallMax } = of
   const name = `${collection}-${generation}`
   let total = table.countAll()
+  let isSmall = total <= smallMax && smallMax > 0
   let exists = true
   const words = folder.words(name)
-  const opened = folder.reopen(name, total) ?? (total === 0 ? folder.create(name) : undefined)
+  const opened = isSmall
+    ? undefined
+    : (folder.reopen(name, total) ?? (total === 0 ? folder.create(name) : undefined))
   let reading = 0
   const source = pointsTableName(`${collection}_${generation}`)
   const merge = (signal: AbortSignal) => folder.merge(name, source, signal)
-  const keeper = createIndexKeeper({ name, table, create: () => folder.create(name), merge, opened, log })
+  const create = () => folder.create(name)
+  const keeper = createIndexKeeper({ name, table, create, merge, opened, isWanted: !isSmall, log })
   const reader = createPointReader(table, words, keeper, () => total)
   return {
     /** Unique in the folder of indexes. */
@@ -163,6 +214,9 @@ function openPointCollection(
       write: table.write,
       committed(added) {
         total += added
+        if (!isSmall || total <= smallMax) return
+        isSmall = false
+        keeper.begin()
       },
       index(changes) {
         for (const { n, before, tokens, vector } of changes) words.replace(n, before, vector && tokens)
@@ -173,10 +227,10 @@ function openPointCollection(
     stats: (): CollectionStats => ({ collection, points: total, ...keeper.stats() }),
     /** Builds the index when there was none to open; resolves when it is there. */
     async prepare(): Promise<void> {
-      if (opened && !folder.wordsLost) return
+      if ((opened || isSmall) && !folder.wordsLost) return
       const begun = performance.now()
       if (folder.wordsLost) await fillWords(table, words)
-      if (!opened) {
+      if (!opened && !isSmall) {
         let saidAt = begun
         const say = (points: number) =>
           log('info', 'vectors.index-building', { collection: name, points, total })

@@ -30,6 +30,8 @@ interface IndexKeeperOptions {
   merge: (signal: AbortSignal) => Promise<OpenIndex>
   /** The index of the last run, when that ended cleanly. */
   opened: OpenIndex | undefined
+  /** False: there is to be none until `begin`; the table is scanned. */
+  isWanted?: boolean
   log: MessageLog
 }
 
@@ -42,6 +44,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
   /** Rows that changed since a merge began; undefined while there is none. */
   let changed: Set<number> | undefined
   let ended = false
+  let { isWanted = true } = options
 
   function fail(what: string, error: unknown): void {
     log('error', 'vectors.index-dropped', { collection: name, while: what, cause: describeError(error) })
@@ -132,12 +135,17 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
       }
     },
     rebuild,
+    /** Builds the index in the background; from now on there is to be one. */
+    begin(): void {
+      isWanted = true
+      rebuildUntilDone().catch(() => {})
+    },
     /** Points that a search has to scan because the graph does not hold them yet. */
     unindexed: () =>
       !current || changed ? 0 : Math.round(current.index.documents() * (1 - current.index.indexedShare())),
     merge,
     stats: (): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'> => ({
-      status: !current ? 'rebuilding' : changed ? 'indexing' : 'ready',
+      status: !isWanted ? 'ready' : !current ? 'rebuilding' : changed ? 'indexing' : 'ready',
       indexedShare: current?.index.indexedShare() ?? 0,
       indexBytes: (current ?? building)?.index.bytes() ?? 0,
     }),

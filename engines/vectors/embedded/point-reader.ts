@@ -22,7 +22,14 @@ interface FoundPoint extends StoredPoint {
   score: number
 }
 
-interface Page {
+export interface Found {
+  points: FoundPoint[]
+  eligible: number
+}
+
+export type Embedders = { embedder: string | null; points: number }[]
+
+export interface Page {
   points: StoredPoint[]
   /** The id that the next page begins with. */
   next: string | null
@@ -40,7 +47,7 @@ export function createPointReader(
   const rows = createMatchingRows(table, words, total)
   const recently = createRecentCounts()
 
-  async function search(query: SearchQuery): Promise<{ points: FoundPoint[]; eligible: number }> {
+  async function search(query: SearchQuery): Promise<Found> {
     const { filter } = query
     const tokens = indexedTokens(filter)
     const few = rows.fewEligible(tokens, Math.max(query.limit, comparedAtMost(tokens)))
@@ -141,6 +148,17 @@ export function createPointReader(
     scroll,
     async count(filter: Filter | undefined): Promise<number> {
       return rows.count(filter, indexedTokens(filter))
+    },
+    async embedders(filter: Filter | undefined): Promise<Embedders> {
+      const tokens = indexedTokens(filter)
+      if (!hasTokens(tokens)) return table.embedders()
+      const counts = new Map<string | null, number>()
+      for await (const slice of rows.slices(tokens)) {
+        for (const row of slice) {
+          if (matchesRow(row, filter)) counts.set(row.embedder, (counts.get(row.embedder) ?? 0) + 1)
+        }
+      }
+      return [...counts].map(([embedder, points]) => ({ embedder, points }))
     },
     get: (ids: string[]): StoredPoint[] => table.byIds(ids),
   }

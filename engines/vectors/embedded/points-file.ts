@@ -46,6 +46,7 @@ export function openPointsFile(directory: string, collections: string[], dimensi
     'insert into generations values (?, ?) on conflict (generation) do update set state = excluded.state',
   )
   const names = (generation: number) => collections.map((collection) => `${collection}_${generation}`)
+  const tables = writer.prepare(`select name from sqlite_schema where type = 'table' and name glob 'p_*~*_*'`)
   const file = {
     /** Runs `work` in one durable transaction. */
     transaction<T>(work: () => T): T {
@@ -73,9 +74,20 @@ export function openPointsFile(directory: string, collections: string[], dimensi
     markDropped: (generation: number): void => void setState.run(generation, 'dropped'),
     removeTables: (generation: number): void =>
       inTransaction(writer, () => {
-        for (const name of names(generation)) dropPointsTables(writer, name)
+        const own = file.made(generation).map((collection) => `${collection}_${generation}`)
+        for (const name of [...names(generation), ...own]) dropPointsTables(writer, name)
         writer.prepare('delete from generations where generation = ?').run(generation)
       }),
+    /** Collections besides those that are always there. */
+    made: (generation: number): string[] => {
+      const end = `_${generation}`
+      const made = allRows<{ name: string }>(tables).filter(({ name }) => name.endsWith(end))
+      return made.map(({ name }) => name.slice('p_'.length, -end.length))
+    },
+    makeTable: (collection: string, generation: number): void =>
+      inTransaction(writer, () => makePointsTables(writer, `${collection}_${generation}`)),
+    removeTable: (collection: string, generation: number): void =>
+      inTransaction(writer, () => dropPointsTables(writer, `${collection}_${generation}`)),
     table: (collection: string, generation: number): PointsTable =>
       openPointsTable(writer, reader, `${collection}_${generation}`),
     async close(): Promise<void> {

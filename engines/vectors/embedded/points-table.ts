@@ -12,6 +12,7 @@ export interface StoredPoint {
   /** JSON text. */
   payload: string
   vector: Float32Array
+  embedder: string | null
 }
 
 /** `payload` null: a delete. */
@@ -20,6 +21,7 @@ export interface Write {
   position: LogPosition
   payload: string | null
   vector: Float32Array | null
+  embedder: string | null
 }
 
 /** What a write changed, as the indexes must follow it: `vector` null for a delete. */
@@ -31,20 +33,25 @@ export interface Change {
 }
 
 /**
- * Makes the tables of `name` (checked: letters, digits, underscore): the points, and the positions of those that were
- * deleted, which no read ever sees. A table of a release that kept no positions gets the columns for them.
+ * Makes the tables of `name` (a stored name and a generation): the points, and the positions of those that were
+ * deleted, which no read ever sees. A table of an earlier release gets the columns that it lacks.
  */
 export function makePointsTables(writer: DatabaseSync, name: string): void {
   const p = pointsTableName(name)
   const d = deletionsTableName(name)
   writer.exec(`create table if not exists ${p} (n integer primary key, id text not null unique, epoch integer,
-      position integer, payload text not null, v blob not null);
+      position integer, embedder text, payload text not null, v blob not null);
     create table if not exists ${d} (id text primary key, epoch integer not null, position integer not null,
       deleted_at integer not null) without rowid;
-    create index if not exists ${d}_age on ${d} (deleted_at);`)
-  const columns = allRows<{ name: string }>(writer.prepare(`select name from pragma_table_info('${p}')`))
-  if (!columns.some((column) => column.name === 'position')) {
-    writer.exec(`alter table ${p} add column epoch integer; alter table ${p} add column position integer;`)
+    create index if not exists "d_${name}_age" on ${d} (deleted_at);`)
+  const info = allRows<{ name: string }>(writer.prepare('select name from pragma_table_info(?)'), `p_${name}`)
+  const columns = new Set(info.map((column) => column.name))
+  for (const [column, type] of [
+    ['epoch', 'integer'],
+    ['position', 'integer'],
+    ['embedder', 'text'],
+  ] as const) {
+    if (!columns.has(column)) writer.exec(`alter table ${p} add column ${column} ${type}`)
   }
 }
 
@@ -64,6 +71,7 @@ export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name
   const forget = writer.prepare(
     `delete from ${d} where id in (select id from ${d} where deleted_at <= ? limit ?)`,
   )
+  const byEmbedder = reader.prepare(`select embedder, count(*) as points from ${p} group by embedder`)
   return {
     ...openTableReader(reader, p),
     write: createWrite(writer, p, d),
@@ -72,20 +80,22 @@ export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name
     /** Forgets up to `limit` deletions made at `before` (ms since 1970) or earlier; false when none was left. */
     forgetDeletions: (before: number, limit: number): boolean =>
       Number(forget.run(before, limit).changes) > 0,
+    /** How many points each embedder made; rows of it are read, not those that lie apart. */
+    embedders: (): { embedder: string | null; points: number }[] => allRows(byEmbedder),
   }
 }
 
 export function pointsTableName(name: string): string {
-  return `p_${name}`
+  return `"p_${name}"`
 }
 
 function deletionsTableName(name: string): string {
-  return `d_${name}`
+  return `"d_${name}"`
 }
 
 /** The reading half; `p` is the table's own name. */
 export function openTableReader(reader: DatabaseSync, p: string) {
-  const columns = 'n, id, payload, v'
+  const columns = 'n, id, payload, v, embedder'
   const ofId = reader.prepare(`select ${columns} from ${p} where id = ?`)
   const ofRow = reader.prepare(`select ${columns} from ${p} where n = ?`)
   const idOfRow = reader.prepare(`select id from ${p} where n = ?`)
@@ -124,8 +134,12 @@ interface StoredPosition {
  */
 function createWrite(writer: DatabaseSync, p: string, d: string) {
   const find = writer.prepare(`select n, payload, epoch, position from ${p} where id = ?`)
-  const insert = writer.prepare(`insert into ${p} (id, epoch, position, payload, v) values (?, ?, ?, ?, ?)`)
-  const update = writer.prepare(`update ${p} set epoch = ?, position = ?, payload = ?, v = ? where n = ?`)
+  const insert = writer.prepare(
+    `insert into ${p} (id, epoch, position, embedder, payload, v) values (?, ?, ?, ?, ?, ?)`,
+  )
+  const update = writer.prepare(
+    `update ${p} set epoch = ?, position = ?, embedder = ?, payload = ?, v = ? where n = ?`,
+  )
   const drop = writer.prepare(`delete from ${p} where n = ?`)
   const findDeletion = writer.prepare(`select epoch, position from ${d} where id = ?`)
   const remember = writer.prepare(
@@ -133,7 +147,7 @@ function createWrite(writer: DatabaseSync, p: string, d: string) {
   )
   const forget = writer.prepare(`delete from ${d} where id = ?`)
 
-  function writeOne({ id, payload, vector, position }: Write): { change?: Change; added: number } {
+  function writeOne({ id, payload, vector, position, embedder }: Write): { change?: Change; added: number } {
     const { epoch, offset } = position
     const old = firstRow<{ n: number; payload: string } & StoredPosition>(find, id)
     const deletion = old ? undefined : firstRow<StoredPosition>(findDeletion, id)
@@ -148,11 +162,11 @@ function createWrite(writer: DatabaseSync, p: string, d: string) {
     const blob = new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength)
     const tokens = old?.payload === payload ? before : tokensOf(payload)
     if (old) {
-      update.run(epoch, offset, payload, blob, old.n)
+      update.run(epoch, offset, embedder, payload, blob, old.n)
       return { change: { n: old.n, vector, before, tokens }, added: 0 }
     }
     if (deletion) forget.run(id)
-    const n = Number(insert.run(id, epoch, offset, payload, blob).lastInsertRowid)
+    const n = Number(insert.run(id, epoch, offset, embedder, payload, blob).lastInsertRowid)
     return { change: { n, vector, before, tokens }, added: 1 }
   }
   return (writes: Write[]): { changes: Change[]; added: number } => {
@@ -179,5 +193,6 @@ function toPoint(row: Record<string, SQLInputValue> | undefined): StoredPoint | 
   const blob = row.v as Uint8Array
   const aligned = blob.byteOffset % Float32Array.BYTES_PER_ELEMENT === 0 ? blob : blob.slice()
   const vector = new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4)
-  return { n: row.n as number, id: row.id as string, payload: row.payload as string, vector }
+  const { n, id, payload, embedder } = row as Record<string, SQLInputValue> & Omit<StoredPoint, 'vector'>
+  return { n, id, payload, vector, embedder }
 }

@@ -12,7 +12,7 @@ import type { Filter, ScrolledPoint, ScrollQuery, SearchQuery } from '../port.ts
 import { type Generations, openGenerations, type PointCollection } from './generations.ts'
 import { type CleanIndexes, type IndexFolder, openDiskFolder, openRamFolder } from './index-folder.ts'
 import { loadZvec } from './neighbour-index.ts'
-import { jsonBytes } from './point-reader.ts'
+import { type Embedders, type Found, jsonBytes, type Page, type PointReader } from './point-reader.ts'
 import { type MessageLog, openPointsFile } from './points-file.ts'
 import type { StoredPoint, Write } from './points-table.ts'
 import { createWriteQueue, type WriteQueue } from './write-queue.ts'
@@ -112,15 +112,17 @@ const engine = openEngine(ownData<EngineOptions>(), log)
 // The first call reports its fault.
 engine.catch(() => {})
 
-async function collection(name: string) {
-  return (await engine).generations.collection(name)
+/** What `work` reads of a collection, or `nothing` where nothing was written into it. */
+async function read<T>(name: string, nothing: T, work: (reader: PointReader) => T | Promise<T>): Promise<T> {
+  const collection = (await engine).generations.find(name)
+  return collection ? collection.read(work) : nothing
 }
 
 const handlers = {
   open: async () => (await engine).driver,
   async apply(name: string, writes: Write[], generation: number | undefined): Promise<void> {
     const { generations, queue } = await engine
-    await queue.add(generations.collection(name, generation).target, writes)
+    await queue.add(generations.toWrite(name, generation).target, writes)
   },
   /** Clears the live generation's deletions in small steps, so that no call waits for a large table. */
   async forgetDeletions(before: number): Promise<void> {
@@ -130,8 +132,9 @@ const handlers = {
     }
   },
   async search(name: string, query: SearchQuery) {
-    const { generations, queue } = await engine
-    const { points, eligible } = await generations.collection(name).read((reader) => reader.search(query))
+    const { queue } = await engine
+    const none = { points: [], eligible: 0 }
+    const { points, eligible } = await read<Found>(name, none, (reader) => reader.search(query))
     queue.searched()
     const isBare = query.withPayload === false && query.withVector !== true
     const filled = isBare ? points.length : countWithin(points, query)
@@ -140,15 +143,20 @@ const handlers = {
     return new Transferred({ points: value, scores, eligible, filled }, transfer)
   },
   async scroll(name: string, query: ScrollQuery) {
-    const { points, next } = await (await collection(name)).read((reader) => reader.scroll(query))
+    const none = { points: [], next: null }
+    const { points, next } = await read<Page>(name, none, (reader) => reader.scroll(query))
     const { value, transfer } = packPoints(points, query)
     return new Transferred({ points: value, next }, transfer)
   },
   async count(name: string, filter: Filter | undefined): Promise<number> {
-    return (await collection(name)).read((reader) => reader.count(filter))
+    return read(name, 0, (reader) => reader.count(filter))
   },
+  async embedders(name: string, filter: Filter | undefined): Promise<Embedders> {
+    return read<Embedders>(name, [], (reader) => reader.embedders(filter))
+  },
+  dropCollection: async (name: string) => (await engine).generations.dropCollection(name),
   async get(name: string, ids: string[]) {
-    const points = await (await collection(name)).read((reader) => reader.get(ids))
+    const points = await read<StoredPoint[]>(name, [], (reader) => reader.get(ids))
     return packPoints(points, { withPayload: true, withVector: true })
   },
   async stats() {
@@ -194,11 +202,12 @@ function packPoints(
 ): Transferred<PackedPoint[]> {
   const dimension = wanted.withVector === true ? (points[0]?.vector.length ?? 0) : 0
   const vectors = new Float32Array(filled * dimension)
-  const packed = points.map(({ id, payload, vector }, i): PackedPoint => {
-    if (i >= filled) return { id }
+  const packed = points.map(({ id, payload, vector, embedder }, i): PackedPoint => {
+    const known = embedder === null ? { id } : { id, embedder }
+    if (i >= filled) return known
     if (dimension > 0) vectors.set(vector, i * dimension)
     return {
-      id,
+      ...known,
       ...(wanted.withPayload === false ? {} : { payload }),
       ...(dimension === 0 ? {} : { vector: vectors.subarray(i * dimension, (i + 1) * dimension) }),
     }

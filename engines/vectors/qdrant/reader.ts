@@ -15,12 +15,20 @@ import type {
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
-import { bytesPerNumber, createPointIds, deletedAtField, type QdrantRecord, tokensField } from './writer.ts'
+import {
+  bytesPerNumber,
+  createPointIds,
+  deletedAtField,
+  embedderField,
+  type QdrantRecord,
+  tokensField,
+} from './writer.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
 const proposedMax = 4_096
 /** Points that are read at once where bytes are limited: their sizes are not known before. */
 const pointsAtOnce = 64
+const embeddersMax = 1_000
 /** A point's share of the graph: links in both directions on the lowest layer, which holds nearly all of them. */
 const graphBytesPerPoint = hnsw.m * 2 * Uint32Array.BYTES_PER_ELEMENT
 
@@ -102,6 +110,14 @@ export function createReader(call: Call) {
       const found = points.map(fromQdrantRecord)
       return { points: over === -1 ? found : found.slice(0, over), next: found[over]?.id ?? null }
     },
+    async embedders(collection: string, filter: Filter | undefined) {
+      const asked = { key: embedderField, filter: toQdrantFilter(filter), exact: true, limit: embeddersMax }
+      type Found = { hits: { value: string; count: number }[] }
+      const { hits } = await call<Found>('embedders', 'POST', `${pathOf(collection)}/facet`, asked)
+      const found = hits.map(({ value, count }) => ({ embedder: value as string | null, points: count }))
+      const rest = (await count(collection, filter)) - found.reduce((sum, { points }) => sum + points, 0)
+      return rest > 0 ? [...found, { embedder: null, points: rest }] : found
+    },
     async get(collection: string, ids: string[]): Promise<Point[]> {
       if (ids.length === 0) return []
       const pointId = createPointIds(collection)
@@ -143,9 +159,10 @@ function statusOf(status: string): CollectionStats['status'] {
 }
 
 function fromQdrantRecord(record: QdrantRecord): ScrolledPoint {
-  const stored = record.payload as { id: string; payload?: string }
+  const stored = record.payload as { id: string; payload?: string; embedder?: string }
   return {
     id: stored.id,
+    ...(stored.embedder === undefined ? {} : { embedder: stored.embedder }),
     ...(stored.payload === undefined ? {} : { payload: JSON.parse(stored.payload) as Payload }),
     ...(Array.isArray(record.vector) ? { vector: Float32Array.from(record.vector as number[]) } : {}),
   }
@@ -172,7 +189,7 @@ function queryBody(vector: Float32Array, rest: object): BodyPart[] {
   return ['{"query":', vector, `,${JSON.stringify(rest).slice(1)}`]
 }
 
-/** The names of what a read needs: the id always. */
+/** The names of what a read needs: id and embedder always. */
 function payloadFields(withPayload: boolean | undefined): string[] {
-  return withPayload === false ? ['id'] : ['id', 'payload']
+  return ['id', embedderField, ...(withPayload === false ? [] : ['payload'])]
 }

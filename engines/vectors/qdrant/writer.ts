@@ -65,7 +65,7 @@ const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
  * filters on every payload key.
  */
 type StoredPayload = { id: string; epoch: number; offset: number } & (
-  | { payload: string; tokens: string[] }
+  | { payload: string; tokens: string[]; embedder?: string }
   // The remains of a deleted point, so that no older write brings it back. Its vector replaces the former one, which Qdrant
   // keeps otherwise, and means nothing: no read sees the point. The time is in ms since 1970.
   | { deletedAt: number }
@@ -73,6 +73,7 @@ type StoredPayload = { id: string; epoch: number; offset: number } & (
 
 export const tokensField = 'tokens'
 export const deletedAtField = 'deletedAt'
+export const embedderField = 'embedder'
 const positionFields = ['epoch', 'offset']
 
 export function createPointIds(collection: string): (id: string) => string {
@@ -94,12 +95,14 @@ function toQdrantPoint(operation: PointOperation, pointId: string, dimension: nu
     vector[0] = 1
     return { id: pointId, vector, payload: { id, ...position, deletedAt: Date.now() } }
   }
+  const { embedder } = operation
   return {
     id: pointId,
     vector: operation.vector,
     payload: {
       id,
       ...position,
+      ...(embedder === undefined ? {} : { embedder }),
       payload: JSON.stringify(operation.payload),
       tokens: payloadTokens(operation.payload, Number.POSITIVE_INFINITY),
     },

@@ -109,7 +109,7 @@ describe('the Qdrant driver', () => {
     ])
   })
 
-  test('collections of a release without deletion marks get their index', async () => {
+  test('collections of a release without deletion marks and embedders get their indexes', async () => {
     const former = await openFakeQdrant()
     onTestFinished(() => former.close())
     const { fillAsFormerly, open: reopen } = await qdrantVectorsHarness(former.url).place()
@@ -121,7 +121,7 @@ describe('the Qdrant driver', () => {
       const store = await reopen()
       await store.ping()
       await store.close()
-      expect(made()).toEqual(['tokens', 'tokens', 'deletedAt', 'deletedAt'])
+      expect(made()).toEqual(['tokens', 'tokens', 'deletedAt', 'embedder', 'deletedAt', 'embedder'])
     }
   })
 

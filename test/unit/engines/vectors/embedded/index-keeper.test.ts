@@ -50,7 +50,7 @@ function setUp() {
   const keeper = createIndexKeeper({ name: 'a-1', table, create, merge, opened: create(), log })
   const put = (id: string, ...head: number[]) => {
     const { changes } = table.write([
-      { id, position: nextPosition(), payload: '{}', vector: vectorOf(dimension, ...head) },
+      { id, position: nextPosition(), payload: '{}', vector: vectorOf(dimension, ...head), embedder: null },
     ])
     keeper.follow(changes)
     return changes[0]!.n
@@ -93,7 +93,9 @@ describe('the keeper of an index', () => {
     for (let i = 0; i < 100; i++) put(`p${i}`, 1, i)
     const rebuilt = keeper.rebuild()
     const late = put('late', 0, 0, 1)
-    const { changes } = table.write([{ id: 'p0', position: nextPosition(), payload: null, vector: null }])
+    const { changes } = table.write([
+      { id: 'p0', position: nextPosition(), payload: null, vector: null, embedder: null },
+    ])
     keeper.follow(changes)
     await rebuilt
     expect(search(0, 0, 1)![0]).toBe(late)
@@ -107,7 +109,9 @@ describe('the keeper of an index', () => {
     expect(keeper.stats().status).toBe('indexing')
     const late = put('late', 0, 0, 1)
     const moved = put('p1', 0, 0, 0, 1)
-    const { changes } = table.write([{ id: 'p0', position: nextPosition(), payload: null, vector: null }])
+    const { changes } = table.write([
+      { id: 'p0', position: nextPosition(), payload: null, vector: null, embedder: null },
+    ])
     keeper.follow(changes)
     expect(await merged).toBe(true)
     expect(made.map((each) => each.discarded)).toEqual([true, false])

@@ -7,7 +7,13 @@ import { createWriteQueue, type WriteTarget } from '#engines/vectors/embedded/wr
 
 function writesOf(count: number): Write[] {
   const position = { epoch: 1, offset: 1 }
-  return Array.from({ length: count }, (_, i) => ({ id: `p${i}`, position, payload: null, vector: null }))
+  return Array.from({ length: count }, (_, i) => ({
+    id: `p${i}`,
+    position,
+    payload: null,
+    vector: null,
+    embedder: null,
+  }))
 }
 
 function open({ indexed, written }: { indexed(changes: Change[]): void; written?(): void }) {
