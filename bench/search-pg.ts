@@ -164,6 +164,7 @@ const table: SearchTable = {
   name: 'embeddings',
   vector: 'embedding',
   hasCollection: true,
+  hasStoredNames: true,
   payload: 'joined',
   columns: new Map(columnsOf('m', { status: 'text', tags: '_text', mind_path: 'text' })),
   bytes: 0,

@@ -65,6 +65,10 @@ const nouns: Record<string, () => Promise<Register>> = {
     const { goalActions } = await import('#operations/goals.ts')
     return noun('goals', 'goals of agents and people', goalActions)
   },
+  collections: async () => {
+    const { collectionActions } = await import('#operations/collections.ts')
+    return noun('collections', 'where points are kept: made, listed, deleted', collectionActions)
+  },
   stats: async () => noun('stats', '', (await import('#operations/stats.ts')).statsActions),
   rebuild: async () => {
     const { rebuildRelationalAction, rebuildVectorsAction } = await import('#operations/rebuild.ts')

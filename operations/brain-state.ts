@@ -7,6 +7,7 @@ import { noteKind } from '#services/records/notes/notes.ts'
 import { countByStatus } from '#services/records/store/read.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import { countRuns } from '#services/runs/state/read.ts'
+import { listCollections } from '#services/vectors/collections/rows.ts'
 import { observeCollections } from '#services/vectors/read/observed.ts'
 import { readAssignments } from '#services/webhooks/targets/assignment.ts'
 import { readWaiting } from '#services/webhooks/targets/target-status.ts'
@@ -67,7 +68,7 @@ export async function readBrainState(
   const { locations } = platform
   const [agents, collections, goals, notes, runs, nodes, assignments, groups] = await Promise.all([
     listAgents(relational),
-    observeCollections(vectors),
+    observeCollections(vectors, () => listCollections(relational)),
     countByStatus(relational, goalKind),
     countByStatus(relational, noteKind),
     countRuns(relational),

@@ -5,7 +5,7 @@ import { withoutAuditNotes } from '#client/audit-notes.ts'
 import { AppError } from '#lib/errors.ts'
 import { scaleOf } from '#lib/weak-below.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
-import { requireCollection } from '#services/vectors/accept/points.ts'
+import { findCollection } from '#services/vectors/collections/rows.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
 import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'
@@ -39,17 +39,17 @@ export const searchCollectionAction = defineAction({
       throw validationFailed([{ path: '', message: 'either text or like' }])
     }
     const begun = performance.now()
-    const collection = requireCollection(args.collection)
-    const filter = withoutAuditNotes(collection, args.filter)
+    const { name, stored } = await findCollection(platform.engines.relational, args.collection)
+    const filter = withoutAuditNotes(name, args.filter)
     const { embedder } = platform.engines
     const [vector, weakBelow] = await Promise.all([
       like === undefined
         ? embedder.embed([text ?? '']).then(([made]) => made!)
-        : vectorOf(platform, collection, like),
+        : vectorOf(platform, { name, stored }, like),
       // Points like another one are found without an embedder, too.
       scaleOf(embedder).catch(() => undefined),
     ])
-    const { hits, eligible } = await platform.engines.vectors.search(collection, {
+    const { hits, eligible } = await platform.engines.vectors.search(stored, {
       vector,
       limit,
       withPayload: true,
@@ -71,6 +71,7 @@ export const searchCollectionAction = defineAction({
       'point_not_found',
       'embedder_unavailable',
       'vector_engine_unavailable',
+      'relational_engine_unavailable',
     ],
     method: 'POST',
     path: '/collections/:collection/search',
@@ -108,10 +109,10 @@ export const searchCollectionAction = defineAction({
 
 async function vectorOf(
   { engines }: OperatedPlatform,
-  collection: string,
+  { name, stored }: { name: string; stored: string },
   id: string,
 ): Promise<Float32Array> {
-  const [point] = await engines.vectors.get(collection, [id])
+  const [point] = await engines.vectors.get(stored, [id])
   if (point) return point.vector
-  throw new AppError('point_not_found', `${collection} has no point of that id.`)
+  throw new AppError('point_not_found', `${name} has no point of that id.`)
 }

@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import type { ScrolledPoint } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { pieceBytesMax } from '#runtime/http/answers.ts'
+import { findCollection } from '#services/vectors/collections/rows.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 
 const pagePoints = 200
@@ -17,19 +18,20 @@ export const exportOperation = defineOperation({
     { platform, output, signal }: OperationContext<string>,
     { collection },
   ): Promise<{ records: number }> {
-    const { vectors } = platform.engines
-    const total = await vectors.count(collection)
+    const { vectors, relational } = platform.engines
+    const { name, stored } = await findCollection(relational, collection)
+    const total = await vectors.count(stored)
     let records = 0
     let next: string | null = null
     do {
       if (signal.aborted) throw new AppError('shutting_down', 'The export was cancelled.')
-      const page = await vectors.scroll(collection, {
+      const page = await vectors.scroll(stored, {
         limit: pagePoints,
         bytesMax: pieceBytesMax,
         withPayload: true,
         ...(next === null ? {} : { offset: next }),
       })
-      await output.item(page.points.map((point) => lineOf(point, collection)).join(''))
+      await output.item(page.points.map((point) => lineOf(point, name)).join(''))
       records += page.points.length
       next = page.next
       output.progress({ label: 'exporting', done: records, total: Math.max(total, records) })

@@ -6,6 +6,7 @@ import { agentActions } from './agents/actions.ts'
 import { clearAgentAction } from './agents/clear.ts'
 import { auditActions } from './audit.ts'
 import { copyOperation } from './backup/backup.ts'
+import { collectionActions } from './collections.ts'
 import { searchCollectionAction } from './collections-search.ts'
 import { deadLetterActions } from './dead-letters/actions.ts'
 import { doctorOperation } from './doctor/doctor.ts'
@@ -41,6 +42,7 @@ export const actions: readonly Action[] = [
   ...deadLetterActions,
   ...webhookActions,
   ...statsActions,
+  ...collectionActions,
   searchCollectionAction,
   ...topicActions,
   ...groupActions,

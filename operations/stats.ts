@@ -2,9 +2,9 @@
 
 import { Type } from 'typebox'
 import { readAddresses } from '#runtime/start/addresses.ts'
+import { listCollections } from '#services/vectors/collections/rows.ts'
 import { observeCollections, searchMetrics, windowS } from '#services/vectors/read/observed.ts'
 import { type Action, defineAction, tableOf } from './action.ts'
-import { time } from './shapes.ts'
 
 const metricsTimeoutMs = 5_000
 
@@ -15,34 +15,10 @@ export const statsAction = defineAction({
   args: Type.Object({}),
   async run({ platform }) {
     const [collections, search] = await Promise.all([
-      observeCollections(platform.engines.vectors),
+      observeCollections(platform.engines.vectors, () => listCollections(platform.engines.relational)),
       readSearches(platform.home),
     ])
     return { collections, search, as_of: new Date().toISOString() }
-  },
-  http: {
-    role: 'viewer',
-    problems: ['vector_engine_unavailable'],
-    method: 'GET',
-    path: '/collections',
-    operationId: 'listCollections',
-    tag: 'state',
-    view: ({ collections, as_of }) => ({ collections, as_of }),
-    answer: Type.Object(
-      {
-        collections: Type.Array(
-          Type.Object({
-            collection: Type.String(),
-            points: Type.Integer(),
-            index_bytes: Type.Integer(),
-            index_status: Type.String(),
-            indexed_share: Type.Number(),
-          }),
-        ),
-        as_of: time,
-      },
-      { title: 'Collections' },
-    ),
   },
   cli: [
     {

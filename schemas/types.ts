@@ -70,6 +70,19 @@ export interface AuditEvent {
   occurred_at: number
 }
 
+/** The newest state of a collection: made, or deleted. */
+export interface CollectionChange {
+  name: string
+  /** which making of the name: keys of vectors.commands begin with <name>~<making>/ */
+  making: string
+  change: 'created' | 'deleted' | 'unknown'
+  description: string | null
+  /** the agent, or the person by uid */
+  created_by: string
+  created_at: number
+  deleted_at: number | null
+}
+
 /** A record that a consumer group gave up on, as it was, with the reason. */
 export interface DeadLetter {
   topic: string
@@ -220,6 +233,7 @@ export interface Schemas {
   'admin-action': AdminAction
   'agent-change': AgentChange
   'audit-event': AuditEvent
+  'collection-change': CollectionChange
   'dead-letter': DeadLetter
   'fleet-event': FleetEvent
   'hub-record': HubRecord

@@ -10,16 +10,33 @@ export const vectorsCommands = defineTopic({
   name: 'vectors.commands',
   purpose: 'one point: upsert, or delete as a null value; the system of record of every index',
   keyedBy: 'collection and point id',
-  // A collection's name has no slash, so the first slash ends it.
+  // A collection's stored name has no slash, so the first slash ends it.
   key: (point: { collection: string; id: string }) => `${point.collection}/${point.id}`,
   schema: 'vector-upsert',
   public: promises.vectorsCommands,
   cleanup: 'compact',
   deadLetters: true,
-  writers: ['vector-gateway', 'audit-writer', 'note-indexer'],
+  writers: ['vector-gateway', 'audit-writer', 'note-indexer', 'vector-writer'],
   readers: [
     { service: 'vector-writer', group: 'vector-writer', mode: 'batch' },
     { service: 'relational-writer', group: 'relational-writer', mode: 'batch' },
+    { service: 'relational-writer', tail: 'end' },
+  ],
+})
+
+export const collectionsChanges = defineTopic({
+  name: 'collections.changes',
+  purpose: "collections of one's own, made and deleted",
+  keyedBy: 'making of a collection',
+  key: (of: { name: string; making: string }) => `${of.name}~${of.making}`,
+  schema: 'collection-change',
+  public: promises.collectionsChanges,
+  partitions: 1,
+  cleanup: 'compact',
+  writers: ['outbox-publisher'],
+  readers: [
+    { service: 'vector-gateway', tail: 'end' },
+    { service: 'vector-writer', tail: 'end' },
     { service: 'relational-writer', tail: 'end' },
   ],
 })
@@ -70,8 +87,7 @@ export const auditEvents = defineTopic({
 
 export const agentsChanges = defineTopic({
   name: 'agents.changes',
-  purpose:
-    'provisioned, rotated, deleted, updated, agent keys revoked: a signal to drop what is cached of the agent',
+  purpose: 'provisioned, rotated, deleted, updated, agent keys revoked: a signal to drop the cached agent',
   keyedBy: 'agent',
   key: (agentId: string) => agentId,
   schema: 'agent-change',
@@ -220,6 +236,7 @@ const main = [
   vectorsCommands,
   vectorsProgress,
   auditEvents,
+  collectionsChanges,
   agentsChanges,
   peopleChanges,
   adminAudit,

@@ -75,14 +75,27 @@ const auditEvents: TopicPromise = {
   },
 }
 
+const collectionsChanges: TopicPromise = {
+  key: '`<collection>~<making>`; each making of a name has a key of its own',
+  keyExample: 'tea~0a1b2c3d4e',
+  order: 'of all collections: the order in which they were made and deleted.',
+  repeats:
+    'A record may come again. Keep the last one of a key; a making that was deleted stays deleted. The four collections of the platform are not in it.',
+  tombstones: 'the points of a deleted collection are deleted in `vectors.commands`, too.',
+  headers: {
+    agent: 'on every record with a value; of a command line it is the user of the system',
+    'request-id': 'where a request made the change',
+  },
+}
+
 const vectorsCommands: TopicPromise = {
-  key: '`<collection>/<point id>`; the first slash ends the collection',
+  key: "`<collection>/<point id>`; the first slash ends the collection. A collection of one's own is written `<name>~<making>`: made again after it was deleted, it has other keys",
   keyExample: 'posts/post-17',
   order: 'of one point: the order in which its writes count.',
   repeats:
     'A record may come again. The last record of a key is its state, so never drop one because you know its `event-id`.',
   tombstones:
-    'it deletes the point. It is kept for 30 days at least, so a reader that was away for longer begins again with an empty copy.',
+    'it deletes the point; a deleted collection is deleted point by point. It is kept for 30 days at least, so a reader that was away for longer begins again with an empty copy.',
   headers: {
     agent: 'on what agents wrote and on audit notes; on a note of the hub where its record has it',
     'request-id': 'on what agents wrote and on audit notes; on a note of the hub where its record has it',
@@ -108,6 +121,7 @@ export const promises = {
   runsEvents,
   fleetEvents,
   auditEvents,
+  collectionsChanges,
   vectorsCommands,
   webhooksAttempts,
 } as const

@@ -13,7 +13,6 @@ import {
 } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Command as Program } from 'commander'
-import { collections } from '#engines/vectors/collections.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { plural } from '#lib/plural.ts'
 import { exportOperation } from '#operations/export.ts'
@@ -110,7 +109,7 @@ interface ExportOptions {
 export function registerExport(program: Program, cli: Cli): void {
   const command = program
     .command('export')
-    .argument('<collection>', `of: ${collections.join(', ')}`)
+    .argument('<collection>', 'one of those that flotilla collections list shows')
     .summary('the points of a collection as JSON lines, for index-jsonl')
     .description('the points of a collection as JSON lines, one record a line, for flotilla index-jsonl')
     .option('--output <file>', 'where to write them; default: standard output')

@@ -149,8 +149,8 @@ export interface VectorStore extends Closeable {
   /** How many points, or of those that match, each embedder made; null: callers sent the vector. None of no points. */
   embedders(collection: string, filter?: Filter): Promise<{ embedder: string | null; points: number }[]>
   /**
-   * Removes a collection from every generation, at once for every read; none is no fault. What is written meanwhile is
-   * refused as `vector_engine_unavailable`, or makes it again. Throws AppError `conflict` for one of the four.
+   * Removes a collection from every generation, at once for every read; none is no fault. Writes meanwhile are
+   * refused as `vector_engine_unavailable`, or make it again. Throws AppError `conflict` for one of the four.
    */
   dropCollection(collection: string): Promise<void>
 

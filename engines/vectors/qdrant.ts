@@ -136,16 +136,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     scroll: (collection, query) => read(collection, noPoints(), () => reader.scroll(collection, query)),
     count: (collection, filter) => read(collection, 0, () => reader.count(collection, filter)),
     get: (collection, ids) => read(collection, [], () => reader.get(collection, ids)),
-    stats: () =>
-      run(async () => {
-        const found: CollectionStats[] = []
-        const names = await present()
-        for (let from = 0; from < names.length; from += statsAtOnce) {
-          const some = names.slice(from, from + statsAtOnce)
-          found.push(...(await Promise.all(some.map((name) => reader.stats(name, dimension)))))
-        }
-        return found
-      }),
+    stats: () => run(async () => statsOf(await present(), (name) => reader.stats(name, dimension))),
     embedders: (collection, filter) => read(collection, [], () => reader.embedders(collection, filter)),
     async dropCollection(collection) {
       demandName(collection)
@@ -167,6 +158,15 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
       await calls.close()
     },
   }
+}
+
+/** A few collections at a time. */
+async function statsOf(names: string[], read: (name: string) => Promise<CollectionStats>) {
+  const found: CollectionStats[] = []
+  for (let from = 0; from < names.length; from += statsAtOnce) {
+    found.push(...(await Promise.all(names.slice(from, from + statsAtOnce).map(read))))
+  }
+  return found
 }
 
 /** Prepares Qdrant once, shared by all calls; in the background it is tried until it works. */

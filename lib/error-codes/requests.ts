@@ -100,7 +100,25 @@ export const requestCodes = {
   collection_not_found: {
     status: 404,
     title: 'The collection does not exist',
-    action: 'Use one of fleet_notes, posts, knowledgebase and almemsha.',
+    meaning: 'It was never made, or it is deleted.',
+    action: 'GET /v1/collections lists those that there are; POST makes another one.',
+  },
+  collection_exists: {
+    status: 409,
+    title: 'The collection exists already',
+    action: 'Use it, or choose another name.',
+  },
+  collection_fixed: {
+    status: 409,
+    title: 'The collection belongs to the platform',
+    meaning: 'fleet_notes, posts, knowledgebase and almemsha are always there.',
+    action: 'Delete its points, or make a collection of your own.',
+  },
+  too_many_collections: {
+    status: 409,
+    title: 'There are as many collections as may be',
+    action:
+      'Delete one that nobody needs. Points of several kinds may share one: filter them by a key of their payload.',
   },
   table_not_found: {
     status: 404,

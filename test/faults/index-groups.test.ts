@@ -13,6 +13,7 @@ import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
 import { vectorsIndex } from '#services/vectors/write/rebuild.ts'
 import { startIndexWriter } from '#services/vectors/write/worker.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
+import { theFourAlone } from '../support/collections.ts'
 import { eventually } from '../support/eventually.ts'
 import { operating } from '../support/operator.ts'
 import { temporaryFolder } from '../support/temporary.ts'
@@ -51,7 +52,13 @@ async function openSlowPlatform() {
     batchBytesMax: 8e6,
     callTimeoutMs: 2_000,
     openGeneration: ({ generation, epoch, calls, stuck }) => ({
-      handle: createHandler({ applyPoints: joinApplies(apply, generation), epoch, calls, stuck }),
+      handle: createHandler({
+        applyPoints: joinApplies(apply, generation),
+        epoch,
+        calls,
+        stuck,
+        collections: theFourAlone,
+      }),
     }),
   }
   const startWriter = async () => {

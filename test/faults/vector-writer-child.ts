@@ -13,6 +13,7 @@ import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
 import { openProgressTail } from '#services/vectors/write/progress.ts'
 import { vectorsIndex } from '#services/vectors/write/rebuild.ts'
 import { jsonCodec, prefixedPublisher } from '#test/support/consumer-wiring.ts'
+import { theFourAlone } from '../support/collections.ts'
 
 const [brokers, prefix, generation, engineUrl, name] = process.argv.slice(2) as [
   string,
@@ -56,7 +57,13 @@ await startGenerationWriter(
     batchBytesMax: 8e6,
     callTimeoutMs: 1_000,
     openGeneration: ({ epoch, calls, stuck }) => ({
-      handle: createHandler({ applyPoints: joinApplies(apply, 1), epoch, calls, stuck }),
+      handle: createHandler({
+        applyPoints: joinApplies(apply, 1),
+        epoch,
+        calls,
+        stuck,
+        collections: theFourAlone,
+      }),
     }),
   },
   { generation: Number(generation), shown: 'vector-writer' },

@@ -99,7 +99,6 @@ test('every service writes, follows and works through what the catalogue says, a
   const client = await platform.clientOf('catalogue')
   const point = { id: 'a', vector: Array.from({ length: 1_536 }, () => 0.1), payload: { text: 'a' } }
   await client.upsert('posts', [point])
-  await client.close()
   const key = await platform.keyFor('admin')
   const token = await platform.tokenFor('admin')
   const hub = (method: string, path: string, body?: unknown) =>
@@ -109,6 +108,11 @@ test('every service writes, follows and works through what the catalogue says, a
   expect((await hub('POST', '/fleet_notes/', { subject: 'A note', body: 'It runs.' })).status).toBe(201)
   expect((await main('POST', '/users', { email: 'ana@example.com', role: 'viewer' })).status).toBe(201)
   expect((await main('GET', '/webhooks/attempts')).status).toBe(200)
+  // The points of a deleted collection are deleted in the log.
+  expect((await main('POST', '/collections', { name: 'tea' })).status).toBe(201)
+  await client.upsert('tea', [point], { wait: true })
+  await client.close()
+  expect((await main('DELETE', '/collections/tea')).status).toBe(200)
   const event = { event: 'task.completed', agent: 'PULSE', task_id: '1', result: '{}', ts: 1 }
   await call(platform.addresses.webhook_url!, '/api/v1/webhooks/fire', { method: 'POST', body: event })
 

@@ -279,6 +279,8 @@ test('the description lists every route with its schema, and the reference page 
   expect(Object.keys(api.json.paths as object).sort()).toEqual([
     '/v1/auth/handshake',
     '/v1/auth/verify',
+    '/v1/collections',
+    '/v1/collections/{name}',
     '/v1/debug/agent/{agent_id}',
     '/v1/embeddings',
     '/v1/health',

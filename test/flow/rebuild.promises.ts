@@ -2,59 +2,24 @@
 
 import pino from 'pino'
 import { describe, expect, it } from 'vitest'
-import { createClient } from '#client/client.ts'
 import { resetGroupAction } from '#operations/groups.ts'
 import { growTopic } from '#operations/grow.ts'
 import { readLag } from '#operations/lag.ts'
 import { rebuildVectorsAction } from '#operations/rebuild.ts'
 import { openPlatform, type Platform } from '#runtime/start/platform.ts'
-import { startPlatform } from '#runtime/start/start.ts'
-import { provisionAgent } from '#services/access/agents/agents.ts'
-import { services } from '#services/index.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { listGenerations, vectorsIndex } from '#services/vectors/write/rebuild.ts'
 import { topicByName, vectorsCommands } from '#topics/catalog.ts'
 import { deadLettersOf } from '#topics/dead-letters.ts'
-import { anyPorts } from '../support/any-ports.ts'
 import { eventually } from '../support/eventually.ts'
 import { operating } from '../support/operator.ts'
 import { axisVector } from '../support/points.ts'
+import { startedPlatform } from '../support/started-platform.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
 const log = pino({ level: 'silent' })
 
 type Environment = Record<string, string>
-
-/** `mirror` runs the relational-writer, too. */
-async function start(env: Environment, { mirror }: { mirror: boolean }) {
-  const running = await startPlatform({
-    migrations: migrationFolders,
-    services: services.filter((service) => mirror || service.name !== 'relational-writer'),
-    chosen: [],
-    env: {
-      ...anyPorts,
-      ...env,
-    },
-    log,
-    print() {},
-    control: () => async () => null,
-  })
-  const { platform } = running
-  const agentId = `agent-${platform.instanceId}`
-  const { privateKeyPem } = await provisionAgent(platform.engines.relational, {
-    agentId,
-    tier: 'infra-architect',
-  })
-  const client = createClient({ vectorUrl: running.addresses.vector_url as string, agentId, privateKeyPem })
-  return {
-    platform,
-    client,
-    async close() {
-      await client.close()
-      await running.close()
-    },
-  }
-}
 
 function rebuild(platform: Platform, signal = new AbortController().signal) {
   return rebuildVectorsAction.run(operating(platform, signal), {})
@@ -94,7 +59,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
   describe(`flotilla rebuild vectors (${driver})`, () => {
     it('fills a new generation while every write stays readable, and survives a restart', async () => {
       const env = await environment()
-      const first = await start(env, { mirror: false })
+      const first = await startedPlatform(env, { mirror: false })
       const { client, platform } = first
       await client.upsert('posts', pointsOf(0, 300))
       await client.waitFor(await client.delete('posts', ['p0', 'p1']))
@@ -131,7 +96,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       expect(await client.count('posts')).toBe(written - 2)
       await first.close()
 
-      const second = await start(env, { mirror: false })
+      const second = await startedPlatform(env, { mirror: false })
       // The first may have had no time left to release its partitions: then it takes longer than a request waits.
       await second.client.waitFor(await second.client.upsert('posts', pointsOf(written, 1)))
       expect(await second.client.count('posts')).toBe(written - 1)
@@ -143,7 +108,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
   describe(`flotilla topics grow (${driver})`, () => {
     it('copies a compacted topic key by key, is refused while the platform runs, and loses nothing', async () => {
       const env = await environment()
-      const first = await start(env, { mirror: true })
+      const first = await startedPlatform(env, { mirror: true })
       await first.client.upsert('posts', pointsOf(0, 60), { wait: true })
       await first.client.upsert('posts', [{ id: 'p0', vector: axisVector(0), payload: { n: 'newest' } }], {
         wait: true,
@@ -173,7 +138,7 @@ export function describeRebuild(driver: string, engines: () => Promise<Environme
       await grow(offline, 'audit.events', 13)
       await offline.close()
 
-      const second = await start(env, { mirror: true })
+      const second = await startedPlatform(env, { mirror: true })
       const { client, platform } = second
       expect(platform.publisher.locationOf(vectorsCommands).partitions).toBe(20)
       await client.waitFor(await client.upsert('posts', pointsOf(100, 40)))

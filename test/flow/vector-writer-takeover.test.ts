@@ -6,13 +6,20 @@ import { openEmbeddedVectors } from '#engines/vectors/embedded.ts'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import type { IndexWriter } from '#services/vectors/write/generation-writer.ts'
 import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
+import { theFourAlone } from '../support/collections.ts'
 import { eventually } from '../support/eventually.ts'
 import { openIndexLog } from '../support/index-writer.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
 const writing = (apply: VectorStore['apply']): IndexWriter['openGeneration'] => {
   return ({ generation, epoch, calls, stuck }) => ({
-    handle: createHandler({ applyPoints: joinApplies(apply, generation), epoch, calls, stuck }),
+    handle: createHandler({
+      applyPoints: joinApplies(apply, generation),
+      epoch,
+      calls,
+      stuck,
+      collections: theFourAlone,
+    }),
   })
 }
 

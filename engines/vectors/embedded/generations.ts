@@ -61,15 +61,10 @@ export function openGenerations(
       collection.forgetWords()
     }
     await queue.exclusively(() => file.addGeneration(generation, 'dropped'))
-    for (const name of [...names, ...file.made(generation)]) await purge(name, generation)
-    await queue.exclusively(() => file.removeTables(generation))
-  }
-  async function purge(name: string, generation: number): Promise<void> {
-    const table = file.table(name, generation)
-    while (await queue.exclusively(() => table.purge(rowsPerPurge))) await setImmediate()
-    while (await queue.exclusively(() => table.forgetDeletions(Number.MAX_SAFE_INTEGER, rowsPerPurge))) {
-      await setImmediate()
+    for (const name of [...names, ...file.made(generation)]) {
+      await purge(queue, file.table(name, generation))
     }
+    await queue.exclusively(() => file.removeTables(generation))
   }
   function collectionsOf(generation: number): Map<string, PointCollection> {
     const collections = open.get(generation)
@@ -98,26 +93,7 @@ export function openGenerations(
       return made
     },
     /** From every generation. A kill in the midst leaves a part of it, to be dropped again. */
-    async dropCollection(name: string): Promise<void> {
-      if (leaving.has(name)) return
-      leaving.add(name)
-      try {
-        for (const [generation, collections] of open) {
-          const left = collections.get(name)
-          if (!left) continue
-          await queue.exclusively(() => {
-            collections.delete(name)
-            left.end()
-          })
-          await left.unread()
-          left.forgetWords()
-          await purge(name, generation)
-          await queue.exclusively(() => file.removeTable(name, generation))
-        }
-      } finally {
-        leaving.delete(name)
-      }
-    },
+    dropCollection: (name: string) => dropEverywhere({ open, leaving, queue, file }, name),
     /** Collections of one generation, or of all. */
     all: (generation?: number): PointCollection[] =>
       [...open]
@@ -160,6 +136,48 @@ export function openGenerations(
       return leave(generation)
     })
     await clear(generation, left)
+  }
+}
+
+async function dropEverywhere(
+  {
+    open,
+    leaving,
+    queue,
+    file,
+  }: {
+    open: ReadonlyMap<number, Map<string, PointCollection>>
+    leaving: Set<string>
+    queue: WriteQueue
+    file: PointsFile
+  },
+  name: string,
+): Promise<void> {
+  if (leaving.has(name)) return
+  leaving.add(name)
+  try {
+    for (const [generation, collections] of open) {
+      const left = collections.get(name)
+      if (!left) continue
+      await queue.exclusively(() => {
+        collections.delete(name)
+        left.end()
+      })
+      await left.unread()
+      left.forgetWords()
+      await purge(queue, file.table(name, generation))
+      await queue.exclusively(() => file.removeTable(name, generation))
+    }
+  } finally {
+    leaving.delete(name)
+  }
+}
+
+/** Deletes the rows little by little. */
+async function purge(queue: WriteQueue, table: PointsTable): Promise<void> {
+  while (await queue.exclusively(() => table.purge(rowsPerPurge))) await setImmediate()
+  while (await queue.exclusively(() => table.forgetDeletions(Number.MAX_SAFE_INTEGER, rowsPerPurge))) {
+    await setImmediate()
   }
 }
 
@@ -216,7 +234,7 @@ function openPointCollection(
         total += added
         if (!isSmall || total <= smallMax) return
         isSmall = false
-        keeper.begin()
+        void keeper.begin()
       },
       index(changes) {
         for (const { n, before, tokens, vector } of changes) words.replace(n, before, vector && tokens)

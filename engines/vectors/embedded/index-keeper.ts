@@ -39,7 +39,7 @@ export type IndexKeeper = ReturnType<typeof createIndexKeeper>
 
 export function createIndexKeeper(options: IndexKeeperOptions) {
   const { name, table, create, opened, log } = options
-  let current: OpenIndex | undefined = opened
+  let current = opened
   let building: OpenIndex | undefined
   /** Rows that changed since a merge began; undefined while there is none. */
   let changed: Set<number> | undefined
@@ -49,17 +49,16 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
   function fail(what: string, error: unknown): void {
     log('error', 'vectors.index-dropped', { collection: name, while: what, cause: describeError(error) })
     discardAll()
-    rebuildUntilDone().catch(() => {})
+    void rebuildUntilDone()
   }
   async function rebuildUntilDone(): Promise<void> {
+    isWanted = true
     while (!ended) {
-      try {
-        return await rebuild()
-      } catch (error) {
-        log('error', 'vectors.rebuild-failed', { collection: name, cause: describeError(error) })
-        discardAll()
-        await sleep(rebuildWaitMs)
-      }
+      const fault = await rebuild().then(() => null, describeError)
+      if (fault === null) return
+      log('error', 'vectors.rebuild-failed', { collection: name, cause: fault })
+      discardAll()
+      await sleep(rebuildWaitMs)
     }
   }
   /** Builds the index from the table; the old one, if any, is discarded first. `indexed`: so many points are in it. */
@@ -125,7 +124,7 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
         fail('writing', error)
       }
     },
-    /** Undefined while there is no usable index: scan the table then. */
+    /** Undefined without a usable index: scan the table then. */
     search(query: IndexQuery): number[] | undefined {
       try {
         return current?.index.search(query)
@@ -136,30 +135,35 @@ export function createIndexKeeper(options: IndexKeeperOptions) {
     },
     rebuild,
     /** Builds the index in the background; from now on there is to be one. */
-    begin(): void {
-      isWanted = true
-      rebuildUntilDone().catch(() => {})
-    },
+    begin: () => rebuildUntilDone(),
     /** Points that a search has to scan because the graph does not hold them yet. */
     unindexed: () =>
       !current || changed ? 0 : Math.round(current.index.documents() * (1 - current.index.indexedShare())),
     merge,
     stats: (): Pick<CollectionStats, 'status' | 'indexedShare' | 'indexBytes'> => ({
-      status: !isWanted ? 'ready' : !current ? 'rebuilding' : changed ? 'indexing' : 'ready',
+      status: isWanted ? statusOf(current, changed) : 'ready',
       indexedShare: current?.index.indexedShare() ?? 0,
       indexBytes: (current ?? building)?.index.bytes() ?? 0,
     }),
-    /** Closes the index; the folder that may be opened again, if there is one. */
+    /** The folder that may be opened again, if there is one. */
     close() {
       ended = true
       return current && closeQuietly(current, false) ? current.folder : undefined
     },
-    /** Closes the index and removes it from disk. */
+    /** Closes it and removes it from disk. */
     discard() {
       ended = true
       discardAll()
     },
   }
+}
+
+function statusOf(
+  current: OpenIndex | undefined,
+  changed: Set<number> | undefined,
+): CollectionStats['status'] {
+  if (!current) return 'rebuilding'
+  return changed ? 'indexing' : 'ready'
 }
 
 /** Applies what changed while the index was made; returns in the tick in which nothing is left. */

@@ -149,19 +149,25 @@ export function createPointReader(
     async count(filter: Filter | undefined): Promise<number> {
       return rows.count(filter, indexedTokens(filter))
     },
-    async embedders(filter: Filter | undefined): Promise<Embedders> {
-      const tokens = indexedTokens(filter)
-      if (!hasTokens(tokens)) return table.embedders()
-      const counts = new Map<string | null, number>()
-      for await (const slice of rows.slices(tokens)) {
-        for (const row of slice) {
-          if (matchesRow(row, filter)) counts.set(row.embedder, (counts.get(row.embedder) ?? 0) + 1)
-        }
-      }
-      return [...counts].map(([embedder, points]) => ({ embedder, points }))
-    },
+    embedders: (filter: Filter | undefined): Promise<Embedders> => countEmbedders(table, rows, filter),
     get: (ids: string[]): StoredPoint[] => table.byIds(ids),
   }
+}
+
+async function countEmbedders(
+  table: PointsTable,
+  rows: ReturnType<typeof createMatchingRows>,
+  filter: Filter | undefined,
+): Promise<Embedders> {
+  const tokens = indexedTokens(filter)
+  if (!hasTokens(tokens)) return table.embedders()
+  const counts = new Map<string | null, number>()
+  for await (const slice of rows.slices(tokens)) {
+    for (const row of slice) {
+      if (matchesRow(row, filter)) counts.set(row.embedder, (counts.get(row.embedder) ?? 0) + 1)
+    }
+  }
+  return [...counts].map(([embedder, points]) => ({ embedder, points }))
 }
 
 /** A float32 as JSON has about so many characters. */

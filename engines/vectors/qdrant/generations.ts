@@ -9,7 +9,7 @@ import { type Call, CollectionMissing, pathOf } from './calls.ts'
 import { deletedAtField, embedderField, tokensField } from './writer.ts'
 
 /**
- * Field of the payload → what its index answers: filters on any key; which points are deleted, and since when; how many points
+ * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
  * an embedder made.
  */
 const indexes = [
@@ -28,10 +28,8 @@ function partsOf(collection: string): { name: string; generation: number } | nul
   return found && { name: found[1]!, generation: Number(found[2]) }
 }
 
-export type QdrantGenerations = ReturnType<typeof createGenerations>
-
-/** `names` are always there. */
-export function createGenerations(call: Call, names: readonly string[], dimension: number) {
+/** Aliases and collections that are there, and single changes of them. */
+function createParts(call: Call, names: readonly string[], dimension: number) {
   const isOurs = (name: string) => names.includes(name) || parseStoredName(name) !== null
 
   /** Name → the generation that its alias points at. */
@@ -50,7 +48,6 @@ export function createGenerations(call: Call, names: readonly string[], dimensio
     if (generations.length === 0) throw new CollectionMissing()
     return Math.max(...generations)
   }
-  const live = async () => liveOf(await aliased())
   /** Our collections, in all generations or one. */
   async function collections(generation?: number): Promise<{ name: string; generation: number }[]> {
     type List = { collections: { name: string }[] }
@@ -98,10 +95,19 @@ export function createGenerations(call: Call, names: readonly string[], dimensio
       }
     }
   }
+  return { aliased, liveOf, collections, isThere, make, makeIndexes, changeAliases, remove }
+}
+
+/** `names` are always there. */
+export function createGenerations(call: Call, names: readonly string[], dimension: number) {
+  const parts = createParts(call, names, dimension)
+  const { aliased, liveOf, collections, isThere, make, makeIndexes, changeAliases, remove } = parts
+  const live = async () => liveOf(await aliased())
+
   async function demandNotLive(generation: number): Promise<void> {
     if ((await live()) === generation) throw new AppError('conflict', `Generation ${generation} is live.`)
   }
-  /** Aliases for collections of the live generation that were made beside a promotion, or before a kill. */
+  /** Aliases for collections of the live generation that were made while it was promoted, or before a kill. */
   async function completeAliases(): Promise<void> {
     const found = await aliased()
     const generation = liveOf(found)
@@ -116,7 +122,7 @@ export function createGenerations(call: Call, names: readonly string[], dimensio
   return {
     live,
     aliased,
-    /** Of a collection that a read did not find. Throws CollectionMissing where the platform's own are missing, too. */
+    /** Asked for a collection that a read did not find. Throws CollectionMissing where the platform's own are missing, too. */
     async isAliased(name: string): Promise<boolean> {
       const found = await aliased()
       liveOf(found)

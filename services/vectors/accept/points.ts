@@ -4,30 +4,13 @@
  */
 
 import { hash } from 'node:crypto'
-import {
-  type CollectionName,
-  collections,
-  isCollection,
-  isReserved,
-  reservedId,
-  vectorDimension,
-} from '#engines/vectors/collections.ts'
+import { isReserved, reservedId, vectorDimension } from '#engines/vectors/collections.ts'
 import { budgets } from '#lib/budgets.ts'
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { grouped } from '#lib/plural.ts'
 import { requestSentence, ruleAndValue, unknownField } from '#lib/schema-faults.ts'
 import { fieldErrorsMax, parseJson, validationFailed } from '#runtime/http/validation.ts'
-
-/** Throws AppError `collection_not_found`. */
-export function requireCollection(name: string): CollectionName {
-  if (isCollection(name)) return name
-  const cut = name.length > 64 ? `${name.slice(0, 64).toWellFormed()}…` : name
-  throw new AppError(
-    'collection_not_found',
-    `There is no collection named ${JSON.stringify(cut)}: there are ${collections.join(', ')}.`,
-  )
-}
 
 const idCodePointsMax = 512
 
@@ -149,15 +132,14 @@ export interface ParsedUpsert {
 }
 
 /**
- * Throws AppError `invalid_json`, `validation_failed` with paths, `collection_not_found` or `reserved_id`: a body with
- * any fault is refused as a whole.
+ * Throws AppError `invalid_json`, `validation_failed` with paths or `reserved_id`: a body with any fault is refused as a
+ * whole. Whether there is such a collection, the registry knows.
  */
 export function parseUpsert(body: Buffer, hashed = false): ParsedUpsert {
   // Only a point's payload may be nested, and its depth is checked with it.
   const root = parseJson(body, { shallow: false })
   const errors: FieldError[] = []
   const { collection, points } = checkRoot(root, errors)
-  if (collection !== undefined) requireCollection(collection)
   const packed = packPoints(points, errors)
   if (errors.length > 0) throw validationFailed(errors)
   const reserved = packed.ids.find((id) => isReserved(collection as string, id))

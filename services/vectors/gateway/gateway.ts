@@ -10,6 +10,7 @@ import { openAccess } from '#services/access/front-door.ts'
 import { openHandshakes } from '#services/access/handshake/handshakes.ts'
 import { openSecrets } from '#services/access/secrets/secrets.ts'
 import type { ParsedUpsert } from '../accept/points.ts'
+import { openCollections } from '../collections/registry.ts'
 import { createLatencies, exposeSearches } from '../read/observed.ts'
 import {
   createBacklog,
@@ -39,6 +40,7 @@ export async function openGateway(context: GatewayContext) {
     const access = scope.add('access', await openAccess(context, { name: 'vector-gateway' }))
     const keyTtlS = context.config.GATEWAY_KEY_TTL_S
     const handshakes = openHandshakes({ relational: engines.relational, keyTtlS })
+    const collections = scope.add('collections', await openCollections({ ...engines, publisher, log }))
     const progress = scope.add('progress', await openProgress({ ...engines, codec, publisher, log }))
     const health = scope.add('health', createHealthProbe(engines))
     const searchLatencies = createLatencies()
@@ -57,7 +59,8 @@ export async function openGateway(context: GatewayContext) {
       handshakes,
       operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
       backlog: createBacklog(progress),
-      pgSearch: await loadPgSearch(engines.mirror),
+      collections,
+      pgSearch: await loadPgSearch(engines.mirror, undefined, undefined, collections),
       upsertThread,
       health,
       searchLatencies,

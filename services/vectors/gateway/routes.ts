@@ -8,6 +8,7 @@ import { access } from '#services/access/front-door.ts'
 import { limitRate } from '#services/access/limits/limiter.ts'
 import { type GatewayContext, openGateway } from './gateway.ts'
 import { registerAuth } from './routes/auth.ts'
+import { registerCollections } from './routes/collections.ts'
 import { registerCount } from './routes/count.ts'
 import { registerDebug } from './routes/debug.ts'
 import { registerEmbeddings } from './routes/embeddings.ts'
@@ -36,6 +37,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
       'problem document with a stable code.',
     tags: [
       { name: 'auth', description: 'Challenge and response' },
+      { name: 'collections', description: 'Collections: made, listed, deleted' },
       { name: 'vectors', description: 'Points of a collection' },
       { name: 'platform', description: 'Health, operations, embeddings' },
     ],
@@ -52,6 +54,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
         await scope.register(async (counted) => {
           limitRate(counted, gateway.limiter)
           registerEmbeddings(counted, gateway)
+          registerCollections(counted, gateway)
         })
       })
       await v1.register(

@@ -1,7 +1,7 @@
 /** Shapes of the gateway's requests and answers: they validate, serialise and describe. */
 
 import { type Static, type TProperties, type TSchema, Type } from 'typebox'
-import { collections, vectorDimension } from '#engines/vectors/collections.ts'
+import { vectorDimension } from '#engines/vectors/collections.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
 
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
@@ -18,10 +18,9 @@ export const limit = Type.Integer({ minimum: 1, maximum: 1_000, default: 10, exa
 /** Another name is 404 `collection_not_found`, from the handler. */
 export const collection = Type.String(
   shownAs(
-    Type.Enum([...collections], {
-      type: 'string',
+    Type.String({
       title: 'Collection',
-      description: 'Name of a collection.',
+      description: 'Name of a collection: one of the four of the platform, or one of your own.',
       examples: ['knowledgebase'],
     }),
   ),

@@ -6,6 +6,7 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks'
 import { Gauge, type Registry } from 'prom-client'
 import type { VectorStore } from '#engines/vectors/port.ts'
+import type { Collection } from '../collections/rows.ts'
 
 const sliceMs = 10_000
 const slices = 30
@@ -81,14 +82,27 @@ export function exposeSearches(registry: Registry, latencies: Latencies): void {
   }
 }
 
-/** The collections as callers see them. Throws AppError `vector_engine_unavailable`. */
-export async function observeCollections(vectors: Pick<VectorStore, 'stats'>) {
-  const stats = await vectors.stats()
-  return stats.map(({ collection, points, indexBytes, status, indexedShare }) => ({
-    collection,
-    points,
-    index_bytes: indexBytes,
-    index_status: status,
-    indexed_share: indexedShare,
-  }))
+/** The figures of a collection that no point was written into. */
+const nothing = { points: 0, indexBytes: 0, status: 'ready', indexedShare: 1 } as const
+
+/** The collections as callers see them. Throws AppError `vector_engine_unavailable`, and what `list` does. */
+export async function observeCollections(
+  vectors: Pick<VectorStore, 'stats'>,
+  list: () => Promise<Collection[]>,
+) {
+  const [stats, there] = await Promise.all([vectors.stats(), list()])
+  const byStored = new Map(stats.map((one) => [one.collection, one]))
+  return there.map(({ name, stored, description, created_by, created_at }) => {
+    const { points, indexBytes, status, indexedShare } = byStored.get(stored) ?? nothing
+    return {
+      collection: name,
+      description,
+      created_by,
+      created_at: created_at.toISOString(),
+      points,
+      index_bytes: indexBytes,
+      index_status: status,
+      indexed_share: indexedShare,
+    }
+  })
 }

@@ -13,6 +13,8 @@ import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { Pace } from '#runtime/repeat.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import { readStandings, type Standings } from '../collections/leave-out.ts'
+import type { Collections } from '../collections/registry.ts'
 import type { StuckRecords } from '../write/failures.ts'
 import type { EngineCalls, GenerationHandler, Pending } from '../write/generation-writer.ts'
 import { joinCalls, outcomeOfFault, parseOperation } from '../write/handler.ts'
@@ -27,6 +29,7 @@ interface GenerationParts {
   logStarts(): Promise<ReadonlyMap<number, number>>
   calls: EngineCalls
   stuck: Pick<StuckRecords, 'isSkipped'>
+  collections: Pick<Collections, 'standing'>
   tracing?: Tracing | undefined
   /** Slows rows down while other work comes first. */
   pace?: Pace
@@ -81,8 +84,11 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
 
   return {
     async handle(messages, context) {
+      const asked = readStandings(messages, parts.collections)
+      const standings = asked instanceof Promise ? await asked : asked
+      if ('kind' in standings) return messages.map(() => standings)
       const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
-      const pending = parse(parts, messages, outcomes)
+      const pending = parse({ ...parts, standings }, messages, outcomes)
       if (pending.length === 0) return outcomes
       await parts.pace?.take(pending.length, context.signal)
       const { written, fault } = await parts.calls.write(pending, context, (some, alone) => {
@@ -130,7 +136,7 @@ export function createGeneration(parts: GenerationParts): GenerationHandler {
 
 /** Rows to write, in order. Records that can never be written get their outcome here. */
 function parse(
-  { stuck, target }: GenerationParts,
+  { stuck, target, standings }: GenerationParts & { standings: Standings },
   messages: Message<VectorUpsert>[],
   outcomes: BatchOutcome[],
 ): Pending<MirrorOperation>[] {
@@ -138,7 +144,8 @@ function parse(
   for (const [index, message] of messages.entries()) {
     const { key, partition, offset } = message
     if (key.startsWith(auditNotes)) continue
-    const parsed = parseOperation(message, { epoch: target.epoch, stuck })
+    const parsed = parseOperation(message, { epoch: target.epoch, stuck, standings })
+    if (parsed === 'left out') continue
     if ('fault' in parsed) {
       outcomes[index] = park(parsed.fault)
       continue

@@ -11,6 +11,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { createArrivals, createPace, type Pace } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
+import { openCollections } from '../collections/registry.ts'
 import type { IndexWriter } from '../write/generation-writer.ts'
 import {
   groupOfGeneration,
@@ -42,6 +43,11 @@ export const relationalWriter = defineWorker({
 
 async function startRelationalWriter(context: Context): Promise<Closeable> {
   const { eventLog, mirror } = context.engines
+  const collections = await openCollections({
+    ...context.engines,
+    publisher: context.publisher,
+    log: context.log,
+  })
   const stopping = new AbortController()
   const pace = mirror.driver === 'embedded' ? paceOf(context, stopping.signal) : undefined
   const { physicalName } = context.publisher.locationOf(vectorsCommands)
@@ -57,6 +63,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
         target: { generation, epoch },
         calls,
         stuck,
+        collections,
         tracing: context.tracing,
         logStarts: async () => {
           const ranges = await eventLog.offsets(physicalName)
@@ -74,6 +81,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
     async close() {
       stopping.abort()
       await worker.close()
+      await collections.close()
     },
   }
 }

@@ -1,7 +1,7 @@
 /** Applies a batch of one partition to the vector engine, with one call for each collection. */
 
 import type { Span } from '@opentelemetry/api'
-import { isCollection, vectorDimension } from '#engines/vectors/collections.ts'
+import { parseStoredName, vectorDimension } from '#engines/vectors/collections.ts'
 import type { Payload, PointOperation, VectorStore } from '#engines/vectors/port.ts'
 import { unlessAborted } from '#lib/backoff.ts'
 import { AppError, type ErrorCode, isUnavailable } from '#lib/errors.ts'
@@ -11,6 +11,8 @@ import { noTracing, type Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { parsePointKey } from '#topics/catalog.ts'
+import { isLeftOut, readStandings, type Standings } from '../collections/leave-out.ts'
+import type { Collections } from '../collections/registry.ts'
 import { type StuckRecords, skippedReason } from './failures.ts'
 import type { EngineCalls, Pending } from './generation-writer.ts'
 
@@ -41,6 +43,9 @@ interface HandlerParts {
   epoch: number
   calls: EngineCalls
   stuck: Pick<StuckRecords, 'isSkipped'>
+  collections: Pick<Collections, 'standing'>
+  /** Called with the records of a batch before it is done; collections that are gone are among the standings. */
+  leftOut?(messages: Message<VectorUpsert>[], standings: Standings): Promise<void>
 }
 
 type Context = Pick<CallContext, 'signal' | 'partition'>
@@ -50,10 +55,14 @@ export function createHandler(parts: HandlerParts) {
     messages: Message<VectorUpsert>[],
     context: Context,
   ): Promise<BatchOutcome[]> {
+    const asked = readStandings(messages, parts.collections)
+    const standings = asked instanceof Promise ? await asked : asked
+    if ('kind' in standings) return messages.map(() => standings)
     const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
     const groups = new Map<string, Pending<PointOperation>[]>()
     messages.forEach((message, index) => {
-      const parsed = parseOperation(message, parts)
+      const parsed = parseOperation(message, { ...parts, standings })
+      if (parsed === 'left out') return
       if ('fault' in parsed) {
         outcomes[index] = park(parsed.fault)
         return
@@ -65,6 +74,7 @@ export function createHandler(parts: HandlerParts) {
     await Promise.all(
       [...groups].map(([collection, group]) => writeCollection(parts, collection, group, context, outcomes)),
     )
+    await parts.leftOut?.(messages, standings)
     return outcomes
   }
 }
@@ -96,13 +106,15 @@ const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 /** `epoch` is that of the topic the message was read from. */
 export function parseOperation(
   message: Message<VectorUpsert>,
-  { epoch, stuck }: Pick<HandlerParts, 'epoch' | 'stuck'>,
-): { collection: string; operation: PointOperation } | { fault: string } {
+  { epoch, stuck, standings }: Pick<HandlerParts, 'epoch' | 'stuck'> & { standings: Standings },
+): { collection: string; operation: PointOperation } | { fault: string } | 'left out' {
   if (stuck.isSkipped(message.partition, message.offset)) return { fault: skippedReason }
   const key = parsePointKey(message.key)
   if (!key || key.id === '') return { fault: 'the key names no collection and point' }
   const { collection, id } = key
-  if (!isCollection(collection)) return { fault: `there is no collection named ${collection.slice(0, 100)}` }
+  if (!parseStoredName(collection))
+    return { fault: `there is no collection named ${collection.slice(0, 100)}` }
+  if (isLeftOut(collection, standings)) return 'left out'
   const position = { epoch, offset: message.offset }
   if (message.value === null) return { collection, operation: { kind: 'delete', id, position } }
   const payload = parsePayload(message.value.payload)

@@ -3,10 +3,14 @@
 import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import type { VectorStore } from '#engines/vectors/port.ts'
+import { createWakeup } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
+import { deleteLate } from '../collections/leave-out.ts'
+import { startPurging } from '../collections/purge.ts'
+import { openCollections } from '../collections/registry.ts'
 import type { IndexWriter } from './generation-writer.ts'
 import { createHandler, joinApplies } from './handler.ts'
 import { vectorsIndex } from './rebuild.ts'
@@ -51,6 +55,14 @@ async function startVectorWriter(
   context: ServiceContext<'eventLog' | 'vectors' | 'relational', { INDEX_TOMBSTONE_H: number }>,
 ): Promise<Closeable> {
   const { vectors } = context.engines
+  const { publisher, log } = context
+  const deleted = createWakeup()
+  const collections = await openCollections({
+    ...context.engines,
+    publisher,
+    log,
+    changed: () => deleted.wake(),
+  })
   const writer: IndexWriter = {
     index: vectorsIndex,
     engine: vectors,
@@ -63,14 +75,18 @@ async function startVectorWriter(
         epoch,
         calls,
         stuck,
+        collections,
+        leftOut: (messages, standings) => deleteLate(context, messages, standings),
       }),
     }),
   }
   const worker = await startIndexWriter(context, writer)
   const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
+  const purging = startPurging(context, deleted)
   return {
     async close() {
-      await Promise.all([worker.close(), forgetting.close()])
+      await Promise.all([worker.close(), forgetting.close(), purging.close()])
+      await collections.close()
     },
   }
 }

@@ -27,6 +27,7 @@ const published: Record<string, string> = {
   '017-turns.sql': '46afe7e6d8130a38',
   '018-users.sql': '3ad8baa3373f9621',
   '019-emails.sql': '8af8af4697b6750d',
+  '020-collections.sql': '6a595d141be518f2',
 }
 
 it('is what databases have applied', () => {

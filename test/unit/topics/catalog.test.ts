@@ -62,10 +62,11 @@ test('dead letters are found by their topic and keyed by group and origin', () =
   expect(['vector-writer/3/9', 'vector-writer/3/9/2'].map(epochOfLetter)).toEqual([1, 2])
 })
 
-test('six topics are public, and the fences that their readers skip are those of the driver', () => {
+test('seven topics are public, and the fences that their readers skip are those of the driver', () => {
   expect(catalog.filter((topic) => topic.public).map(({ name }) => name)).toEqual([
     'vectors.commands',
     'audit.events',
+    'collections.changes',
     'fleet.events',
     'hub.records',
     'webhooks.attempts',

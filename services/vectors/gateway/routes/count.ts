@@ -6,7 +6,6 @@ import { type Static, Type } from 'typebox'
 import type { Filter } from '#engines/vectors/port.ts'
 import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { requireCollection } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
 import { absentOr, after, closedObject, collection, filter, readProblems } from '../schemas.ts'
 
@@ -76,11 +75,11 @@ async function count(
   { collection, after }: { collection: string; after?: string },
   filterOf: () => Filter | undefined,
 ): Promise<Static<typeof answer>> {
-  const name = requireCollection(collection)
+  const { name, stored } = await gateway.collections.require(collection)
   const parsed = filterOf()
   const counted = await withAudit(gateway, request, reply, { collection: name }, async () => {
     if (after !== undefined) await gateway.operations.after(after)
-    return gateway.context.engines.vectors.count(name, parsed)
+    return gateway.context.engines.vectors.count(stored, parsed)
   })
   return { collection: name, count: counted }
 }

@@ -11,7 +11,8 @@ import { shownAs } from '#runtime/http/api/facts.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { pointIdFault, pointsPerPiece, requireCollection } from '../../accept/points.ts'
+import { pointIdFault, pointsPerPiece } from '../../accept/points.ts'
+import type { NamedCollection } from '../../collections/registry.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   after,
@@ -108,10 +109,10 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const given = request.query
-      const name = requireCollection(given.collection)
+      const collection = await gateway.collections.require(given.collection)
       const wanted = wantedIds(given)
       const isOne = given.id !== undefined
-      const asked = { gateway, request, reply, collection: name, wanted, after: given.after, isOne }
+      const asked = { gateway, request, reply, collection, wanted, after: given.after, isOne }
       if (!isOne) return many(asked) as never
       const [found] = await read(asked)
       return plain(found!) as Static<typeof answer>
@@ -130,10 +131,10 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
       },
     },
     async (request, reply) => {
-      const { collection, ids, after } = request.body
-      const name = requireCollection(collection)
+      const { ids, after } = request.body
+      const collection = await gateway.collections.require(request.body.collection)
       const wanted = checkedIds(ids, 'ids')
-      return many({ gateway, request, reply, collection: name, wanted, after }) as never
+      return many({ gateway, request, reply, collection, wanted, after }) as never
     },
   )
 }
@@ -142,7 +143,7 @@ interface Asked {
   gateway: Gateway
   request: FastifyRequest
   reply: FastifyReply
-  collection: string
+  collection: NamedCollection
   wanted: string[]
   after: string | undefined
   /** Then it must be there. */
@@ -151,11 +152,12 @@ interface Asked {
 
 /** The points of the first piece, noted in the audit. Throws AppError `point_not_found` for the one that is not there. */
 function read({ gateway, request, reply, collection, wanted, after, isOne }: Asked) {
-  return withAudit(gateway, request, reply, { collection }, async () => {
+  const { name, stored } = collection
+  return withAudit(gateway, request, reply, { collection: name }, async () => {
     if (after !== undefined) await gateway.operations.after(after)
-    const points = await gateway.context.engines.vectors.get(collection, wanted.slice(0, pointsPerPiece))
+    const points = await gateway.context.engines.vectors.get(stored, wanted.slice(0, pointsPerPiece))
     if (isOne && points.length === 0) {
-      throw new AppError('point_not_found', `${collection} has no point of this id.`)
+      throw new AppError('point_not_found', `${name} has no point of this id.`)
     }
     return points
   })
@@ -169,7 +171,7 @@ async function many(asked: Asked): Promise<object> {
     return { points: points.map(plain), missing: missingOf(wanted, points) }
   }
   return answers.hold(request, reply, async () => {
-    const pieces = manyPieces(gateway.context.engines.vectors, collection, wanted, await read(asked))
+    const pieces = manyPieces(gateway.context.engines.vectors, collection.stored, wanted, await read(asked))
     return sendRows(reply, pieces) as never
   })
 }
@@ -204,12 +206,12 @@ function missingOf(wanted: string[], found: Point[]): string[] {
 }
 
 /** `first`: the points of the first piece. */
-function manyPieces(vectors: Pick<VectorStore, 'get'>, collection: string, wanted: string[], first: Point[]) {
+function manyPieces(vectors: Pick<VectorStore, 'get'>, stored: string, wanted: string[], first: Point[]) {
   const missing: string[] = []
   async function* pieces(): AsyncGenerator<Point[]> {
     for (let from = 0; from < wanted.length; from += pointsPerPiece) {
       const some = wanted.slice(from, from + pointsPerPiece)
-      const found = from === 0 ? first : await vectors.get(collection, some)
+      const found = from === 0 ? first : await vectors.get(stored, some)
       missing.push(...missingOf(some, found))
       yield found
     }

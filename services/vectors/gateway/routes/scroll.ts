@@ -7,7 +7,6 @@ import type { ScrollQuery, ScrollResult } from '#engines/vectors/port.ts'
 import { answers, pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { requireCollection } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
@@ -81,9 +80,10 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const given = request.body
-      const name = requireCollection(given.collection)
+      const { name, stored } = await gateway.collections.require(given.collection)
       const query = queryOf(given)
-      const read: ReadPoints = (rest) => vectors.scroll(name, { ...query, ...rest, bytesMax: pieceBytesMax })
+      const read: ReadPoints = (rest) =>
+        vectors.scroll(stored, { ...query, ...rest, bytesMax: pieceBytesMax })
       return answers.hold(request, reply, async () => {
         const first = await withAudit(gateway, request, reply, { collection: name }, async () => {
           if (given.after !== undefined) await gateway.operations.after(given.after)

@@ -7,7 +7,7 @@ import type { Hit, SearchQuery, SearchResult, VectorStore } from '#engines/vecto
 import { answers, heldBytesPerPiece, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { hitBytesMax, pointsPerPiece, readQueryVector, requireCollection } from '../../accept/points.ts'
+import { hitBytesMax, pointsPerPiece, readQueryVector } from '../../accept/points.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
@@ -92,13 +92,13 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
     async (request, reply) => {
       const begun = performance.now()
       const given = request.body
-      const name = requireCollection(given.collection)
+      const { name, stored } = await gateway.collections.require(given.collection)
       const query = queryOf(given)
       const work = async () => {
         const found = await withAudit(gateway, request, reply, { collection: name }, () =>
           given.after === undefined
-            ? vectors.search(name, query)
-            : gateway.operations.after(given.after).then(() => vectors.search(name, query)),
+            ? vectors.search(stored, query)
+            : gateway.operations.after(given.after).then(() => vectors.search(stored, query)),
         )
         const figures = {
           took_ms: Math.round(performance.now() - begun),
@@ -109,7 +109,7 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
             begin: '{"results":[',
             end: () => `],${JSON.stringify(figures).slice(1)}`,
             textOf: (one: Hit) => textOf(withPlainVector(one)),
-            pieces: filledHits(vectors, name, query, found),
+            pieces: filledHits(vectors, stored, query, found),
           }) as never
         }
         return {

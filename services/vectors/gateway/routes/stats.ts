@@ -39,7 +39,7 @@ export function registerStats(scope: FastifyInstance, gateway: Gateway): void {
   scope.withTypeProvider<TypeBoxTypeProvider>().get(
     '/stats',
     {
-      config: { problems: ['vector_engine_unavailable'] },
+      config: { problems: ['vector_engine_unavailable', 'relational_engine_unavailable'] },
       schema: {
         operationId: 'getStats',
         tags: ['platform'],
@@ -48,8 +48,9 @@ export function registerStats(scope: FastifyInstance, gateway: Gateway): void {
       },
     },
     async (): Promise<Static<typeof answer>> => {
+      const observed = await observeCollections(vectors, gateway.collections.list)
       return {
-        collections: await observeCollections(vectors),
+        collections: observed,
         search: {
           p95_ms: gateway.searchLatencies.quantile(0.95),
           requests: gateway.searchLatencies.count(),

@@ -29,9 +29,9 @@ import {
   type ParsedUpsert,
   parseUpsert,
   pointsMax,
-  requireCollection,
   upsertBodyBytesMax,
 } from '../../accept/points.ts'
+import type { NamedCollection } from '../../collections/registry.ts'
 import { newOperationNumber } from '../../read/operations/operations.ts'
 import { operationHeader } from '../../write/failures.ts'
 import type { Gateway } from '../gateway.ts'
@@ -82,7 +82,8 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
     },
     async (request, reply) => {
       const parsed = request.body
-      const { collection, ids, sent } = parsed
+      const { ids, sent } = parsed
+      const collection = await gateway.collections.require(parsed.collection)
       return accept({ gateway, request, reply, collection, ids, sent, points: parsed }, (publishAs) =>
         idempotent(gateway, request, reply, (seed) => publishAs(operationNumber(seed))),
       )
@@ -143,11 +144,11 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
       },
     },
     async (request, reply) => {
-      const name = requireCollection(request.body.collection)
+      const collection = await gateway.collections.require(request.body.collection)
       const ids = [...new Set(request.body.ids)]
-      if (ids.some((id) => isReserved(name, id))) throw reservedId()
+      if (ids.some((id) => isReserved(collection.name, id))) throw reservedId()
       const sent = request.body.ids.length
-      return accept({ gateway, request, reply, collection: name, ids, sent, points: null }, (publishAs) =>
+      return accept({ gateway, request, reply, collection, ids, sent, points: null }, (publishAs) =>
         publishAs(newOperationNumber()),
       )
     },
@@ -158,7 +159,7 @@ interface Acceptance {
   gateway: Gateway
   request: FastifyRequest
   reply: FastifyReply
-  collection: string
+  collection: NamedCollection
   /** Each once. */
   ids: readonly string[]
   /** Points or ids of the request. */
@@ -192,10 +193,10 @@ async function accept(
       throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
     }
     reply.code(state.status === 'applied' ? 200 : 202)
-    return { operation_id, status: state.status, collection, points: sent }
+    return { operation_id, status: state.status, collection: collection.name, points: sent }
   }
   try {
-    return await withAudit(gateway, request, reply, { collection }, () => work(publishAs))
+    return await withAudit(gateway, request, reply, { collection: collection.name }, () => work(publishAs))
   } finally {
     // Points already in the log stay counted.
     reservation.release()
@@ -216,7 +217,7 @@ type PointValues = Pick<ParsedUpsert, 'payloads' | 'vectors'> | null
  */
 export async function publishPoints(
   publisher: Pick<Publisher, 'publish'>,
-  records: { collection: string; ids: readonly string[]; headers: Record<string, string> },
+  records: { collection: NamedCollection; ids: readonly string[]; headers: Record<string, string> },
   points: PointValues,
 ): Promise<Position[]> {
   const { collection, ids, headers } = records
@@ -229,7 +230,7 @@ export async function publishPoints(
   for (let from = 0; from < ids.length; from += sliceMax) {
     if (from > 0) await nextTurn()
     const messages = ids.slice(from, from + sliceMax).map((id, n) => {
-      return { key: { collection, id }, value: valueAt(from + n), headers }
+      return { key: { collection: collection.stored, id }, value: valueAt(from + n), headers }
     })
     const slice = publisher.publish(vectorsCommands, messages, { timeoutMs: publishTimeoutMs })
     // Awaited below; a slice that fails before must not end the process.

@@ -14,7 +14,7 @@ import {
   type Operand,
   quoteName,
 } from './filter-types.ts'
-import { joinedAlias } from './tables.ts'
+import { joinedAlias, tableAlias } from './tables.ts'
 
 /** Filters whose emitted form is kept, each of at most a few KiB. */
 const keptMax = 500
@@ -27,16 +27,24 @@ export type FilterCompiler = Awaited<ReturnType<typeof loadFilterCompiler>>
  */
 export async function loadFilterCompiler(limited = false) {
   const parse = await loadFilterParser()
-  const kept = new LRUCache<string, { columns: Columns; emitted: EmittedFilter }>({ max: keptMax })
+  const kept = new LRUCache<string, { columns: Columns; names: StoredNames; emitted: EmittedFilter }>({
+    max: keptMax,
+  })
   /** Throws AppError `invalid_filter` for everything that the allow-list does not have. */
-  return (text: string, columns: Columns): EmittedFilter => {
+  return (text: string, columns: Columns, names?: StoredNames): EmittedFilter => {
     const found = kept.get(text)
-    if (found?.columns === columns) return found.emitted
-    const emitted = emitFilter(checkFilter(parse(text), columns), limited)
-    kept.set(text, { columns, emitted })
+    if (found?.columns === columns && found.names === names) return found.emitted
+    const emitted = emitFilter(checkFilter(parse(text), columns), limited, names)
+    kept.set(text, { columns, names, emitted })
     return emitted
   }
 }
+
+/**
+ * Where collections have other names in the table than for callers: by name. A condition speaks of callers' names,
+ * and equality is asked of the stored ones, so that the planner knows how many rows it lets through.
+ */
+type StoredNames = ReadonlyMap<string, { stored: string }> | undefined
 
 export interface EmittedFilter {
   /** In parentheses; refers to its parameters from `$1` on. */
@@ -52,14 +60,33 @@ export interface EmittedFilter {
 }
 
 /** All of the result is written here, except the names of columns, which come from the catalogue. */
-function emitFilter(condition: Condition, limited: boolean): EmittedFilter {
+function emitFilter(condition: Condition, limited: boolean, names: StoredNames): EmittedFilter {
   const limits = limited && canBeSlow(condition)
   const params: SqlValue[] = limits ? [null] : []
   const columns: Column[] = []
 
-  function reference(column: Column): string {
+  function asStored(column: Column): string {
     columns.push(column)
     return `${quoteName(column.alias)}.${quoteName(column.name)}`
+  }
+  function reference(column: Column): string {
+    return names && isCollectionName(column)
+      ? `pg_catalog.split_part(${asStored(column)}, '~', 1)`
+      : asStored(column)
+  }
+  /** Null where it is no equality of a collection with names. */
+  function storedNames(operator: string, sought: Operand, items: readonly Operand[]): string | null {
+    if (!names || !['=', '<>'].includes(operator)) return null
+    if (sought.kind !== 'column' || !isCollectionName(sought.column)) return null
+    const values = items.flatMap((item) => nameIn(item) ?? [])
+    if (values.length < items.length) return null
+    const column = asStored(sought.column)
+    // No name has the mark of a making.
+    const places = values.map((value) =>
+      params.push(names.get(value)?.stored ?? (value.includes('~') ? '' : value)),
+    )
+    const list = places.map((place) => `$${place}`).join(', ')
+    return `${column} ${operator === '=' ? 'in' : 'not in'} (${list})`
   }
   /**
    * A string without a cast stays a bare parameter, whose type PostgreSQL takes from the other operand by the same
@@ -104,6 +131,8 @@ function emitFilter(condition: Condition, limited: boolean): EmittedFilter {
     return `(case when 1 / (case when ${inTime} and ${fits} then 1 else 0 end) = 1 then ${value} end)`
   }
   function comparison({ operator, left, right }: Comparing): string {
+    const named = storedNames(operator, left, [right]) ?? storedNames(operator, right, [left])
+    if (named) return named
     const sides = [operand(left), operand(right)] as const
     const slow = slowSide({ operator, left, right })
     const fits = isLikeness(operator) ? quickMatch(...sides) : 'true'
@@ -122,6 +151,8 @@ function emitFilter(condition: Condition, limited: boolean): EmittedFilter {
     const literals = items.filter((item) => item.kind === 'literal')
     const own = items.filter((item) => item.kind === 'column')
     const list = () => {
+      const named = storedNames(negated ? '<>' : '=', sought, literals)
+      if (named) return named
       const left = operand(sought)
       const value = isSlowList(sought, literals.length) ? within(left) : left
       return `${value} ${negated ? 'not in' : 'in'} (${literals.map((item) => operand(item)).join(', ')})`
@@ -203,6 +234,17 @@ function canBeSlow(condition: Condition): boolean {
 
 function isSlow(operator: Comparing['operator'], left: Operand, right: Operand): boolean {
   return slowSide({ operator, left, right }) !== undefined
+}
+
+/** The column of the platform's own table that names a row's collection. */
+function isCollectionName({ alias, name }: Column): boolean {
+  return alias === tableAlias && name === 'collection'
+}
+
+/** The text that a literal is. */
+function nameIn(operand: Operand): string | undefined {
+  if (operand.kind !== 'literal' || operand.value === null || operand.type !== 'unknown') return undefined
+  return operand.castTo === undefined || operand.castTo === 'text' ? operand.value : undefined
 }
 
 function isColumn(operand: Operand): boolean {

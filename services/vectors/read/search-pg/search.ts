@@ -3,8 +3,10 @@
 import { LRUCache } from 'lru-cache'
 import type { Mirror, ReadOptions } from '#engines/relational/mirror/port.ts'
 import type { SqlValue } from '#engines/relational/port.ts'
+import { parseStoredName } from '#engines/vectors/collections.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { createTurns } from '#lib/turns.ts'
+import type { Collections } from '../../collections/registry.ts'
 import { isChangedTable, isOverLimit, isTimeout, problemOf, queryTimeout } from './faults.ts'
 import { loadFilterCompiler, withTimeLimit } from './filter.ts'
 import {
@@ -15,6 +17,7 @@ import {
   nearestKeys,
   parametersOf,
   type StatementParts,
+  withoutCollections,
 } from './statement.ts'
 import { createSearchTables, type ReadRows } from './tables.ts'
 
@@ -89,6 +92,7 @@ export async function loadPgSearch(
   mirror: Pick<Mirror, 'driver' | 'read'>,
   quick: QuickLimit = quickLimits[mirror.driver],
   timeoutMs: number = deadlines.request.searchPgMs,
+  collections: Pick<Collections, 'beyondTheFour'> = theFour,
 ) {
   const settings = mirror.driver === 'postgres' ? serverSettings : everywhere
   const readWith =
@@ -105,8 +109,10 @@ export async function loadPgSearch(
 
   async function prepared({ table: name, filter, ...query }: PgQuery): Promise<StatementParts> {
     const table = await tables.get(name)
-    const emitted = filter === undefined ? undefined : compile(filter, table.columns)
-    return { table, filter: emitted, withPayload: query.withPayload, withVector: query.withVector }
+    const own = table.hasStoredNames ? await collections.beyondTheFour() : undefined
+    const emitted = filter === undefined ? undefined : compile(filter, table.columns, own?.byName)
+    const shown = own && own.dying.length > 0 ? withoutCollections(own.dying, emitted) : emitted
+    return { table, filter: shown, withPayload: query.withPayload, withVector: query.withVector }
   }
   async function run(query: PgQuery, ready: (() => Promise<void>) | undefined): Promise<PgFound> {
     const parts = await prepared(query)
@@ -151,6 +157,8 @@ export async function loadPgSearch(
     },
   }
 }
+
+const theFour: Pick<Collections, 'beyondTheFour'> = { beyondTheFour: () => undefined }
 
 type QuickLimit = (typeof quickLimits)['embedded']
 
@@ -239,7 +247,7 @@ function hitsOf(rows: Row[]): PgHit[] {
     if (distance === null || Number.isNaN(distance)) return []
     return [
       {
-        ...(collection === undefined ? {} : { collection }),
+        ...(collection === undefined ? {} : { collection: parseStoredName(collection)?.name ?? collection }),
         id: String(id),
         score: 1 - distance,
         ...(payload === undefined ? {} : { payload: payload ?? {} }),

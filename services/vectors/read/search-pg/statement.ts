@@ -82,6 +82,21 @@ export function keysFilter(keys: Key[]): EmittedFilter {
   }
 }
 
+/** The condition, of which rows of these collections are left out. */
+export function withoutCollections(
+  stored: readonly string[],
+  filter: EmittedFilter | undefined,
+): EmittedFilter {
+  const params = [...(filter?.params ?? []), [...stored]]
+  const sql = `${tableAlias}.collection <> all($${params.length}::pg_catalog.text[])`
+  return {
+    sql: filter === undefined ? `(${sql})` : `(${sql} and ${filter.sql})`,
+    params,
+    columns: filter?.columns ?? [],
+    limited: filter?.limited ?? false,
+  }
+}
+
 /** How many rows there are, exactly. */
 function countStatement(table: SearchTable): string {
   return `select count(*) as eligible from ${tableOf(table)} as ${tableAlias}`

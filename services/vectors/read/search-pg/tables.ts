@@ -14,6 +14,8 @@ export interface SearchTable {
   vector: string
   /** Points carry the name of their collection. */
   hasCollection: boolean
+  /** The table of the platform: its collections have the names that they are stored under. */
+  hasStoredNames: boolean
   /** Where payloads are: in the table joined to it, in its own column, or nowhere. */
   payload: 'joined' | 'own' | 'none'
   /** What a filter may name; the same object for as long as the table stays as it is. */
@@ -109,6 +111,7 @@ function tablesOf(rows: CatalogueRow[]): Tables {
       name,
       vector: vector.name,
       hasCollection: own.some((column) => column.name === 'collection'),
+      hasStoredNames: name === joinedTable.name,
       payload: payloadOf(own, joined),
       columns: new Map([...columnsOf(joined, joinedAlias), ...columnsOf(own, tableAlias)]),
       bytes: 0,

@@ -97,7 +97,7 @@ test('of an id that comes twice the last point counts', () => {
   expect(new Float32Array(parsed.vectors, 1536 * 4, 1536)[1]).toBe(1)
 })
 
-test('unknown keys, no points and too many points are 422; an unknown collection is 404', () => {
+test('unknown keys, no points and too many points are 422', () => {
   expect(
     refusal(Buffer.from(`{"collection":"posts","points":[],"x":1}`)).errors?.map((one) => one.path),
   ).toEqual(['/x', '/points'])
@@ -107,11 +107,6 @@ test('unknown keys, no points and too many points are 422; an unknown collection
   expect(refusal(bodyOf(new Array(1_001).fill('{}').join(','))).errors).toEqual([
     { path: '/points', message: 'a list of 1 to 1,000 points (a list of 1,001 items was sent)' },
   ])
-  expect(refusal(bodyOf(pointOf(), 'nothing'))).toMatchObject({
-    code: 'collection_not_found',
-    statusCode: 404,
-  })
-  expect(refusal(bodyOf(pointOf(), '__proto__')).code).toBe('collection_not_found')
   expect(refusal(Buffer.from('[]')).statusCode).toBe(422)
   expect(refusal(Buffer.from('{}')).errors).toHaveLength(2)
 })

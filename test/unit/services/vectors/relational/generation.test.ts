@@ -9,6 +9,7 @@ import type { VectorUpsert } from '#schemas/types.ts'
 import { createGeneration, joinApplies, rowOf } from '#services/vectors/relational/generation.ts'
 import { createEngineCalls } from '#services/vectors/write/generation-writer.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
+import { theFourAlone } from '../../../../support/collections.ts'
 
 const target = { generation: 1, epoch: 1 }
 
@@ -54,6 +55,7 @@ const generationOf = (mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>) =>
     logStarts: async () => new Map([[1, 7]]),
     calls: createEngineCalls({ recordsMax: 100, budgetMs: 1_000, stuck: { failedAlone() {} } }),
     stuck: { isSkipped: (_, offset) => offset === passedOffset },
+    collections: theFourAlone,
   })
 
 describe('a batch', () => {

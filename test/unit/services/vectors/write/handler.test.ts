@@ -10,6 +10,7 @@ import { skippedReason } from '#services/vectors/write/failures.ts'
 import { createEngineCalls } from '#services/vectors/write/generation-writer.ts'
 import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
+import { theFourAlone } from '../../../../support/collections.ts'
 
 const { signal } = new AbortController()
 const context = { signal, partition: 0 }
@@ -17,7 +18,13 @@ const passesAll = { isSkipped: () => false, failedAlone() {} }
 
 function handlerOf(apply: VectorStore['apply'], generation: number) {
   const calls = createEngineCalls({ recordsMax: 500, budgetMs: 1_000, stuck: passesAll })
-  return createHandler({ applyPoints: joinApplies(apply, generation), epoch: 1, calls, stuck: passesAll })
+  return createHandler({
+    applyPoints: joinApplies(apply, generation),
+    epoch: 1,
+    calls,
+    stuck: passesAll,
+    collections: theFourAlone,
+  })
 }
 
 function vectorBytes(first = 1): Buffer {
@@ -249,7 +256,8 @@ it('parks the record that an operator passes, and writes the others', async () =
   const messages = [upsert('posts/a'), upsert('posts/b'), upsert('posts/c')]
   const stuck = { isSkipped: (_: number, offset: number) => offset === messages[1]!.offset }
   const calls = createEngineCalls({ recordsMax: 500, budgetMs: 1_000, stuck: passesAll })
-  const parts = { applyPoints: joinApplies(vectors.apply, 1), epoch: 1, calls, stuck }
+  const collections = theFourAlone
+  const parts = { applyPoints: joinApplies(vectors.apply, 1), epoch: 1, calls, stuck, collections }
   const outcomes = await createHandler(parts)(messages, context)
   expect(outcomes).toEqual([done, park(skippedReason), done])
   expect([...vectors.points.keys()]).toEqual(['posts/a', 'posts/c'])

@@ -6,6 +6,8 @@ import type { OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { publishPoints } from '#services/vectors/gateway/routes/writes.ts'
 
+const collection = { name: 'posts', stored: 'posts', making: null }
+
 const headers = { operation: 'op' }
 
 function parsed(count: number) {
@@ -23,7 +25,7 @@ test('every point is published with its vector, whose memory is given back when 
   }
   const points = parsed(250)
   const publisher = { publish: publish as Publisher['publish'] }
-  expect(await publishPoints(publisher, { ...points, headers }, points)).toHaveLength(250)
+  expect(await publishPoints(publisher, { ...points, collection, headers }, points)).toHaveLength(250)
   expect(seen).toEqual(Array.from({ length: 250 }, (_, n) => n))
   expect(points.vectors.byteLength).toBe(0)
 })
@@ -34,6 +36,6 @@ test('while some may still be encoded, as after a fault, the vectors stay', asyn
   }
   const points = parsed(2)
   const publisher = { publish: publish as Publisher['publish'] }
-  await expect(publishPoints(publisher, { ...points, headers }, points)).rejects.toThrow('away')
+  await expect(publishPoints(publisher, { ...points, collection, headers }, points)).rejects.toThrow('away')
   expect(points.vectors.byteLength).toBe(2 * vectorDimension * 4)
 })

@@ -1,0 +1,169 @@
+/** GET and POST /v1/collections, GET and DELETE /v1/collections/{name}. */
+
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { writeAdminAction } from '#services/access/admin-audit/admin-audit.ts'
+import { callerOf } from '#services/access/callers/caller.ts'
+import { leastAccess } from '#services/access/callers/credentials.ts'
+import {
+  idempotencyHeaders,
+  idempotencyProblems,
+  idempotent,
+  idOfSeed,
+} from '#services/access/idempotency.ts'
+import { type Collection, createCollection, deleteCollection } from '../../collections/rows.ts'
+import {
+  collectionDescription,
+  collectionNameField,
+  collectionView,
+  deletedCollection,
+} from '../../collections/shapes.ts'
+import { observeCollections } from '../../read/observed.ts'
+import type { Gateway } from '../gateway.ts'
+import { absentOr, closedObject } from '../schemas.ts'
+
+const body = closedObject(
+  { name: collectionNameField, description: absentOr(collectionDescription) },
+  { title: 'NewCollection', examples: [{ name: 'tea', description: 'What the shop knows of its teas' }] },
+)
+const params = closedObject({ name: Type.String({ examples: ['tea'] }) })
+const list = Type.Object({ collections: Type.Array(collectionView) }, { title: 'CollectionList' })
+
+export function registerCollections(scope: FastifyInstance, gateway: Gateway): void {
+  const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+  const { vectors, relational } = gateway.context.engines
+  const tags = ['collections']
+  const away = ['vector_engine_unavailable', 'relational_engine_unavailable'] as const
+
+  app.get(
+    '/collections',
+    {
+      config: { problems: away },
+      schema: { operationId: 'listCollections', tags, summary: 'The collections', response: { 200: list } },
+    },
+    async () => {
+      const observed = await observeCollections(vectors, gateway.collections.list)
+      return { collections: observed.map((one) => ({ ...one, name: one.collection })) }
+    },
+  )
+  app.post(
+    '/collections',
+    {
+      onRequest: leastAccess('member'),
+      config: {
+        problems: [
+          'forbidden',
+          'collection_exists',
+          'too_many_collections',
+          'relational_engine_unavailable',
+          'log_unavailable',
+          ...idempotencyProblems,
+        ],
+      },
+      schema: {
+        operationId: 'createCollection',
+        tags,
+        summary: 'Make a collection',
+        description:
+          'It is there for every instance when this is answered. Vectors have 1,536 numbers and are compared by cosine.',
+        body,
+        headers: idempotencyHeaders,
+        response: { 201: collectionView },
+      },
+    },
+    (request, reply) =>
+      idempotent(gateway, request, reply, async (seed) => {
+        const { name, description } = request.body
+        const made = await createCollection(
+          relational,
+          {
+            name,
+            description: description ?? null,
+            createdBy: callerOf(request).agentId,
+            requestId: request.id,
+            ...(seed === undefined
+              ? {}
+              : { making: idOfSeed(seed, 'making').replaceAll('-', '').slice(0, 10) }),
+          },
+          (tx, collection) => note(tx, request, 'collection.create', collection),
+        )
+        reply.code(201)
+        return viewOf(made, 0)
+      }),
+  )
+  app.get(
+    '/collections/:name',
+    {
+      config: { problems: ['collection_not_found', ...away] },
+      schema: {
+        operationId: 'getCollection',
+        tags,
+        summary: 'A collection',
+        params,
+        response: { 200: collectionView },
+      },
+    },
+    async (request) => {
+      const { stored, name } = await gateway.collections.require(request.params.name)
+      const [points, all] = await Promise.all([vectors.count(stored), gateway.collections.list()])
+      const found = all.find((one) => one.stored === stored)
+      // Deleted this moment.
+      if (!found) return gateway.collections.require(name) as never
+      return viewOf(found, points)
+    },
+  )
+  app.delete(
+    '/collections/:name',
+    {
+      onRequest: leastAccess('admin'),
+      config: {
+        problems: [
+          'forbidden',
+          'collection_not_found',
+          'collection_fixed',
+          'relational_engine_unavailable',
+          'log_unavailable',
+        ],
+      },
+      schema: {
+        operationId: 'deleteCollection',
+        tags,
+        summary: 'Delete a collection with all its points',
+        description:
+          'No instance shows anything of it when this is answered. Made again under its name, it is empty. The four of the platform stay.',
+        params,
+        response: { 200: deletedCollection },
+      },
+    },
+    async (request): Promise<Static<typeof deletedCollection>> => {
+      const { name } = await deleteCollection(
+        relational,
+        { name: request.params.name, deletedBy: callerOf(request).agentId, requestId: request.id },
+        (tx, collection) => note(tx, request, 'collection.delete', collection),
+      )
+      return { name, deleted: true }
+    },
+  )
+}
+
+function viewOf({ name, description, created_by, created_at }: Collection, points: number) {
+  return { name, description, points, created_by, created_at: created_at.toISOString() }
+}
+
+async function note(
+  tx: Parameters<typeof writeAdminAction>[0],
+  request: FastifyRequest,
+  action: string,
+  { name, making }: Collection,
+): Promise<void> {
+  const { kind, uid: id } = callerOf(request)
+  await writeAdminAction(tx, {
+    actor: { kind, id },
+    action,
+    target: name,
+    after: { making },
+    requestId: request.id,
+    outcome: 'done',
+  })
+}
