@@ -147,7 +147,7 @@ export function describeCollections(driver: string, engines: () => Promise<Envir
       expect(stats.find(({ collection }) => collection === 'tea-1')?.points).toBe(3)
       expect(await own.count('posts')).toBe(0)
       const page = await own.ask('POST', '/v1/vectors/scroll', { collection: 'tea-1', limit: 2 })
-      expect(page.json).toMatchObject({ next_offset: 'p2', points: [{ id: 'p0' }, { id: 'p1' }] })
+      expect(page.json).toMatchObject({ next_offset: expect.any(String), points: { length: 2 } })
       expect((await own.ask('GET', '/v1/vectors/get?collection=tea-1&id=p9')).json).toMatchObject({
         code: 'point_not_found',
         detail: expect.stringContaining('tea-1 has'),
