@@ -262,14 +262,14 @@ async function openMirror({ settings, directory, log }: OpenEnginesOptions): Pro
 
 async function openEmbedder({ settings }: OpenEnginesOptions): Promise<Embedder> {
   const endpoint = embeddingsEndpoint(settings)
-  if (!endpoint) return openLocal()
+  if (!endpoint) return openLocal({ settings })
   const { openOpenAiEmbedder } = await import('./embedder/openai.ts')
   return openOpenAiEmbedder(endpoint)
 }
 
-async function openLocal(): Promise<Embedder> {
+async function openLocal({ settings }: Pick<OpenEnginesOptions, 'settings'>): Promise<Embedder> {
   const { openLocalEmbedder } = await import('./embedder/local.ts')
-  return openLocalEmbedder()
+  return openLocalEmbedder(settings.EMBEDDER)
 }
 
 async function openIdentity({ settings }: OpenEnginesOptions): Promise<IdentityEngine> {

@@ -1,134 +1,76 @@
 /**
- * Makes vectors of texts without a model: words, word pairs and character trigrams are hashed into 1536 dimensions. It is
- * lexical: it compares spellings, not meanings.
+ * The built-in embedders: in process, deterministic, without a network. A few short texts are embedded by the caller's thread, long
+ * ones by a thread of its own, which is there while it has work.
  */
 
-import { setImmediate } from 'node:timers/promises'
+import { AppError, describeError, overloaded } from '#lib/errors.ts'
+import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
+import { type BuiltIn, builtInSpaces, embedTextWith } from './embed-text.ts'
+import type { EmbedHandlers } from './embed-thread.ts'
+import { dimensions } from './lexical.ts'
 import type { Embedder } from './port.ts'
 
-const dimensions = 1536
-/** Kinds of features: the seed keeps their hashes apart, the weight says how much a shared one counts. */
-const words = { seed: 0x811c9dc5, weight: 1 }
-const pairs = { seed: 0x01234567, weight: 0.7 }
-const trigrams = { seed: 0x7feb352d, weight: 0.3 }
-/** After this many characters other work gets its turn. */
-const charactersPerTurn = 50_000
+/** Up to so many characters hold the caller's thread up for a few milliseconds at most. */
+const charactersHere = 10_000
+/** Of texts that wait for the thread, in characters of two bytes; one call may have more. */
+const charactersWaitingMax = 32 * 2 ** 20
+const idleMs = 60_000
+const heapMbMax = 256
 
 /**
- * Opens the deterministic embedder: equal text gives equal bytes on every machine (integers and IEEE basic operations
- * only). Texts that share words, pairs or parts of words are near to each other; meaning beyond that it does not know.
+ * `meaning` adds a learned table of word pieces onto the words' vector; `lexical` knows words, not their meaning. Nothing is
+ * read before the first text. `embed` also throws AppError `overloaded` while too many texts wait.
  */
-export function openLocalEmbedder(): Embedder {
-  const model = 'flotilla-feature-hashing-1536'
-  return { driver: 'local', model, space: model, embed, async ping() {}, async close() {} }
-}
+export function openLocalEmbedder(kind: BuiltIn = 'meaning'): Embedder {
+  const space = builtInSpaces[kind]
+  let thread: WorkerClient<EmbedHandlers> | undefined
+  let ending: NodeJS.Timeout | undefined
+  let waiting = 0
 
-async function embed(texts: string[]): Promise<Float32Array[]> {
-  const vectors: Float32Array[] = []
-  let characters = 0
-  for (const text of texts) {
-    vectors.push(embedText(text))
-    characters += text.length
-    if (characters < charactersPerTurn) continue
-    characters = 0
-    await setImmediate()
+  function openThread(): WorkerClient<EmbedHandlers> {
+    const entry = new URL('./embed-thread.ts', import.meta.url)
+    const opened = openWorker<EmbedHandlers>({ entry, name: 'embedder', data: kind, heapMbMax }, (cause) => {
+      if (thread === opened) thread = undefined
+      return new AppError('embedder_unavailable', `The embedder's thread ended: ${describeError(cause)}.`, {
+        retryAfter: 1,
+        cause,
+      })
+    })
+    return opened
   }
-  return vectors
-}
-
-function embedText(text: string): Float32Array {
-  // Doubles until the end, added in the order of the text, so that rounding is the same everywhere.
-  const sums = new Float64Array(dimensions)
-  const found =
-    text
-      .normalize('NFKC')
-      .toLowerCase()
-      .match(/[\p{L}\p{M}\p{N}]+/gu) ?? []
-  add(sums, words.weight, countWords(found))
-  add(sums, pairs.weight, countPairs(found))
-  add(sums, trigrams.weight, countTrigrams(found))
-  return normalised(sums)
-}
-
-type Counts = Map<number, number>
-
-function countWords(found: string[]): Counts {
-  const counts: Counts = new Map()
-  for (const word of found) count(counts, hashText(words.seed, word))
-  return counts
-}
-
-function countPairs(found: string[]): Counts {
-  const counts: Counts = new Map()
-  for (let n = 1; n < found.length; n++) {
-    const first = hashText(pairs.seed, found[n - 1] as string)
-    count(counts, hashText(mix(first, 0x20), found[n] as string))
+  async function endThread(): Promise<void> {
+    const ended = thread
+    thread = undefined
+    await ended?.terminate()
   }
-  return counts
-}
-
-/** Three neighbouring code units, the word's edges counting as one. */
-function countTrigrams(found: string[]): Counts {
-  const counts: Counts = new Map()
-  for (const word of found) {
-    let before = edge
-    let middle = word.charCodeAt(0)
-    for (let n = 1; n <= word.length; n++) {
-      const after = n === word.length ? edge : word.charCodeAt(n)
-      count(counts, mix(mix(mix(trigrams.seed, before), middle), after))
-      before = middle
-      middle = after
+  async function embedThere(texts: string[], characters: number): Promise<Float32Array[]> {
+    if (waiting > 0 && waiting + characters > charactersWaitingMax) {
+      throw overloaded('Too many texts wait to be embedded')
+    }
+    waiting += characters
+    clearTimeout(ending)
+    try {
+      thread ??= openThread()
+      const all = await thread.call.embed(texts)
+      return texts.map((_, n) => all.slice(n * dimensions, (n + 1) * dimensions))
+    } finally {
+      waiting -= characters
+      if (waiting === 0) ending = setTimeout(() => void endThread(), idleMs).unref()
     }
   }
-  return counts
-}
-
-const edge = 0
-
-function count(counts: Counts, hash: number): void {
-  counts.set(hash, (counts.get(hash) ?? 0) + 1)
-}
-
-/** Sublinear by the square root, which IEEE defines to the last bit (a logarithm is not). */
-function add(sums: Float64Array, weight: number, counts: Counts): void {
-  for (const [hash, times] of counts) {
-    const spread = avalanche(hash)
-    // A sign of its own: features that meet in one dimension cancel as often as they add up.
-    const sign = spread >>> 31 === 0 ? 1 : -1
-    sums[(spread & 0x7fffffff) % dimensions]! += sign * weight * Math.sqrt(times)
+  return {
+    driver: 'local',
+    model: space,
+    space,
+    async embed(texts) {
+      const characters = texts.reduce((sum, text) => sum + text.length, 0)
+      if (characters > charactersHere) return embedThere(texts, characters)
+      return texts.map((text) => embedTextWith(kind, text))
+    },
+    async ping() {},
+    async close() {
+      clearTimeout(ending)
+      await endThread()
+    },
   }
-}
-
-function hashText(seed: number, text: string): number {
-  let hash = seed
-  for (let n = 0; n < text.length; n++) hash = mix(hash, text.charCodeAt(n))
-  return hash
-}
-
-/** One step of FNV-1a over a code unit. */
-function mix(hash: number, unit: number): number {
-  return Math.imul(hash ^ unit, 0x01000193)
-}
-
-/** Finalizer of MurmurHash3: every bit of the hash counts for dimension and sign. */
-function avalanche(hash: number): number {
-  let h = hash ^ (hash >>> 16)
-  h = Math.imul(h, 0x85ebca6b)
-  h ^= h >>> 13
-  h = Math.imul(h, 0xc2b2ae35)
-  return h ^ (h >>> 16)
-}
-
-/** Without any feature (or when all cancel) a fixed unit vector: cosine is not defined for the zero vector. */
-function normalised(sums: Float64Array): Float32Array {
-  let squares = 0
-  for (const sum of sums) squares += sum * sum
-  const vector = new Float32Array(dimensions)
-  if (squares === 0) {
-    vector[0] = 1
-    return vector
-  }
-  const norm = Math.sqrt(squares)
-  for (let n = 0; n < dimensions; n++) vector[n] = sums[n]! / norm
-  return vector
 }

@@ -6,7 +6,15 @@ import { AppError } from '#lib/errors.ts'
 
 export const embedderSettings = Type.Object({
   EMBEDDINGS_URL: optionalUrl(
-    'OpenAI-compatible endpoint; without it the built-in embedder is used, which is lexical: it knows words, not their meaning ([embeddings.md](embeddings.md))',
+    'OpenAI-compatible endpoint; without it the built-in embedder is used ([embeddings.md](embeddings.md))',
+  ),
+  EMBEDDER: Type.Optional(
+    Type.Enum(['meaning', 'lexical'], {
+      type: 'string',
+      default: 'meaning',
+      description:
+        'the built-in embedder: `meaning` knows English words and what they mean, `lexical` words alone; audit notes are made by it whatever EMBEDDINGS_URL says',
+    }),
   ),
   EMBEDDINGS_API_KEY: optionalText('of that endpoint'),
   EMBEDDINGS_MODEL: optionalText('of that endpoint; without it `text-embedding-3-small`'),
@@ -24,7 +32,7 @@ export const embedderSettings = Type.Object({
 export function checkEmbedderSettings(settings: Static<typeof embedderSettings>): void {
   if (settings.EMBEDDINGS_URL) return
   const idle = Object.keys(embedderSettings.properties).filter(
-    (name) => settings[name as keyof typeof settings],
+    (name) => name !== 'EMBEDDER' && settings[name as keyof typeof settings],
   )
   if (idle.length === 0) return
   throw new AppError(

@@ -54,6 +54,7 @@ const needed = [
   'cli/library.ts',
   'cli/main.ts',
   'console/dist/index.html',
+  'engines/embedder/embed-thread.ts',
   'engines/event-log/embedded/reader-thread.ts',
   'engines/event-log/embedded/writer-thread.ts',
   'engines/relational/pglite-initdb.ts',

@@ -1,4 +1,4 @@
-/** The local embedder beyond the contract: the same bytes everywhere, and which texts are near. */
+/** The lexical embedder beyond the contract: the same bytes everywhere, and which texts are near. */
 
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
@@ -7,7 +7,7 @@ import { openLocalEmbedder } from '#engines/embedder/local.ts'
 import { cosine, lengthOf } from '../../../contract/embedder.contract.ts'
 import { propertyRuns } from '../../../support/property-runs.ts'
 
-const { embed } = openLocalEmbedder()
+const { embed } = openLocalEmbedder('lexical')
 
 test('the bytes are the same on every machine', async () => {
   const [vector] = await embed(['The quick brown fox, déjà vu, Größe ２３ 東京 and 🙂 again and again.'])
