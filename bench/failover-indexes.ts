@@ -70,7 +70,7 @@ export async function openIndexLoad({
     watches.set(index, new Watch(partitions, applied))
   }
   const keys = onePerPartition(partitions)
-  const value = { vector: Buffer.alloc(vectorDimension * 4, 62), payload: '{}' }
+  const value = { vector: Buffer.alloc(vectorDimension * 4, 62), payload: '{}', embedder: null, making: null }
 
   async function write(): Promise<void> {
     const positions = await publisher.publish(

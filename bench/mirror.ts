@@ -176,7 +176,12 @@ async function fill({ publisher }: Platform, all: Point[]): Promise<void> {
       vectorsCommands,
       all.slice(from, from + 500).map(({ id, vector, payload }) => ({
         key: { collection, id },
-        value: { vector: Buffer.from(Float32Array.from(vector).buffer), payload: JSON.stringify(payload) },
+        value: {
+          vector: Buffer.from(Float32Array.from(vector).buffer),
+          payload: JSON.stringify(payload),
+          embedder: null,
+          making: null,
+        },
       })),
     )
   }

@@ -71,10 +71,8 @@ const nouns: Record<string, () => Promise<Register>> = {
   },
   stats: async () => noun('stats', '', (await import('#operations/stats.ts')).statsActions),
   rebuild: async () => {
-    const { rebuildRelationalAction, rebuildVectorsAction } = await import('#operations/rebuild.ts')
-    const { rebuildNotesAction } = await import('#operations/rebuild.ts')
-    const all = [rebuildVectorsAction, rebuildRelationalAction, rebuildNotesAction] as readonly Action[]
-    return noun('rebuild', 'fill a vector or relational index from the log again', all)
+    const { rebuildActions } = await import('#operations/rebuild.ts')
+    return noun('rebuild', 'fill indexes from the log again, or make vectors of texts again', rebuildActions)
   },
   embed: async () => (await import('./commands/embed.ts')).registerEmbed,
   topics: async () => (await import('./commands/topics.ts')).registerTopics,

@@ -56,6 +56,9 @@ export const deadlines = {
     /** What an operator looks at: the whole state, all groups. */
     observedMs: 10_000,
     searchPgMs: 5_000,
+    /** The vector of a question, and those of all texts of an upsert. */
+    embedQuestionMs: 10_000,
+    embedTextsMs: 40_000,
     /** In each such time a large body, and any request without a caller, must bring some bytes. */
     bodyPaceMs: 5_000,
     /** A new connection that says nothing for so long is closed. */
@@ -72,6 +75,8 @@ export const deadlines = {
   /** One call of a worker's handler. */
   handler: {
     vectorWriterMs: 30_000,
+    /** Index writers that make vectors anew: one request to the embedder. */
+    remakeMs: 10_000,
     relationalWriterMs: 120_000,
     auditWriterMs: 90_000,
     /** Two requests to an embedding endpoint, with all their tries. */
@@ -135,6 +140,7 @@ type Order = [shorter: string, longer: string, of: (limits: Deadlines) => [short
 
 export const orders: readonly Order[] = [
   ['a write of points', 'a call of vector-writer', (d) => [d.engine.vectorWriteMs, d.handler.vectorWriterMs]],
+  ['vectors made anew', 'a call of vector-writer', (d) => [2 * d.handler.remakeMs, d.handler.vectorWriterMs]],
   ['a read of points', 'a write of points', (d) => [d.engine.vectorReadMs, d.engine.vectorWriteMs]],
   [
     'a write of the mirror',

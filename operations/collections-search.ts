@@ -7,6 +7,7 @@ import { scaleOf } from '#lib/weak-below.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { findCollection } from '#services/vectors/collections/rows.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
+import { embedderWarnings } from '#services/vectors/read/embedders.ts'
 import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'
 import { textField } from './shapes.ts'
@@ -57,11 +58,13 @@ export const searchCollectionAction = defineAction({
       ...(scoreThreshold === undefined ? {} : { scoreThreshold }),
       ...(filter === undefined ? {} : { filter }),
     })
+    const warnings = like === undefined ? embedderWarnings(name, hits, embedder.space) : []
     return {
       results: hits.map(({ id, score, payload = {} }) => ({ id, score, payload })),
       took_ms: Math.round(performance.now() - begun),
       records_scanned: eligible,
       ...(weakBelow && { weak_below: weakBelow(vector) }),
+      ...(warnings.length > 0 && { warnings }),
     }
   },
   http: {
@@ -99,6 +102,12 @@ export const searchCollectionAction = defineAction({
           Type.Number({
             description:
               'Hits below this score are weak: texts that have nothing to do with the question may reach it, by the scale of the embedder.',
+          }),
+        ),
+        warnings: Type.Optional(
+          Type.Array(Type.String(), {
+            description:
+              'Of a search by text: hits whose vectors another embedder made, and what to do about it.',
           }),
         ),
       },

@@ -17,7 +17,7 @@ import { groupActions } from './groups.ts'
 import { lagOperation } from './lag.ts'
 import { noteActions } from './notes.ts'
 import type { Operation } from './operation.ts'
-import { rebuildNotesAction, rebuildRelationalAction, rebuildVectorsAction } from './rebuild.ts'
+import { rebuildActions } from './rebuild.ts'
 import {
   cancelRunOperation,
   listRunsOperation,
@@ -48,9 +48,7 @@ export const actions: readonly Action[] = [
   ...groupActions,
   ...noteActions,
   ...goalActions,
-  rebuildVectorsAction,
-  rebuildRelationalAction,
-  rebuildNotesAction,
+  ...rebuildActions,
   ...secretActions,
   ...auditActions,
   followRequestAction,

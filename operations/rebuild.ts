@@ -13,16 +13,18 @@ import { noteKind } from '#services/records/notes/notes.ts'
 import { rewriteRecords } from '#services/records/store/write.ts'
 import {
   beginRebuild,
+  embedderOf,
   type GenerationEngine,
   type Index,
   listGenerations,
   type RebuildParts,
   readRebuildStatus,
   relationalIndex,
+  runningRebuild,
   vectorsIndex,
 } from '#services/vectors/write/rebuild.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { defineAction } from './action.ts'
+import { type Action, defineAction } from './action.ts'
 import type { ChangeContext } from './change.ts'
 import type { OperatedPlatform } from './operation.ts'
 
@@ -52,14 +54,7 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror', what: string)
       const startedAt = Date.now()
       const parts = partsOf(platform, index, platform.engines[engine])
       if (platform.choices[engine].embedded) await untilInUse(parts, signal)
-      const lease = { name: `rebuild-${index.name}`, holder: platform.instanceId, ttlMs: leaseMs }
-      const generation = await withLease(parts.relational, lease, () => beginRebuild(parts))
-      if (generation === undefined) {
-        throw new AppError(
-          'conflict',
-          'Another command is starting a rebuild: run this one again to watch it.',
-        )
-      }
+      const generation = await underLease(platform, index.name, () => beginRebuild(parts))
       // It goes on in the writer from here, whether or not the operator watches it.
       await note(parts.relational, { after: { generation } })
       const records = await watch(parts, generation, output, signal)
@@ -75,6 +70,68 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror', what: string)
   })
 }
 
+export const rebuildEmbeddingsAction = defineAction({
+  name: 'rebuild embeddings',
+  summary:
+    "Make the vectors of all points with a text by the platform's embedder, in new indexes that are filled from the log while the old ones stay in use; run again, it shows the rebuild in progress",
+  change: { action: 'index.rebuild', target: () => 'embeddings' },
+  needs: ['vectors', 'mirror', 'embedder'],
+  services: [vectorsIndex.writer, relationalIndex.writer],
+  args: Type.Object({}),
+  async run({ platform, output, signal, note }) {
+    const startedAt = Date.now()
+    const { vectors, mirror, embedder } = platform.engines
+    const all = [partsOf(platform, vectorsIndex, vectors), partsOf(platform, relationalIndex, mirror)]
+    for (const parts of all) {
+      const engine = parts.index === vectorsIndex ? 'vectors' : 'mirror'
+      if (platform.choices[engine].embedded) await untilInUse(parts, signal)
+    }
+    const begin = () => beginEmbeddings(all, embedder.space)
+    const begun = await underLease(platform, vectorsIndex.name, () =>
+      underLease(platform, relationalIndex.name, begin),
+    )
+    await note(platform.engines.relational, {
+      after: { embedder: embedder.space, generations: begun.map(({ generation }) => generation) },
+    })
+    let records = 0
+    for (const { parts, generation } of begun) records = await watch(parts, generation, output, signal)
+    return { index: 'embeddings', embedder: embedder.space, records, took_ms: Date.now() - startedAt }
+  },
+  cli: [
+    {
+      example: 'flotilla rebuild embeddings',
+      render: ({ embedder, records, took_ms }) =>
+        `vectors of texts are those of ${embedder}: ${records} records read, ${took_ms} ms`,
+    },
+  ],
+})
+
+/**
+ * Begins a generation of each index for `space`, or finds those that are being filled for it. Throws AppError `conflict`
+ * while another rebuild runs.
+ */
+async function beginEmbeddings(all: RebuildParts[], space: string) {
+  const states = await Promise.all(
+    all.map(async (parts) => {
+      const known = await listGenerations(parts.relational, parts.index)
+      return { parts, running: runningRebuild(known), kept: embedderOf(known) }
+    }),
+  )
+  const other = states.find(({ running }) => running && running.embedder !== space)
+  if (other) {
+    const { name } = other.parts.index
+    throw new AppError('conflict', `A rebuild of ${name} is running: run this again after it.`)
+  }
+  // One that ended before the other belongs to the same rebuild.
+  const isRunning = states.some(({ running }) => running)
+  const begun: { parts: RebuildParts; generation: number }[] = []
+  for (const { parts, running, kept } of states) {
+    if (isRunning && !running && kept === space) continue
+    begun.push({ parts, generation: await beginRebuild(parts, space) })
+  }
+  return begun
+}
+
 /** An embedded engine that was opened for this alone gets its first generation from its writer, within a second. */
 async function untilInUse({ relational, index, engine }: RebuildParts, signal: AbortSignal): Promise<void> {
   const until = Date.now() + inUseMs
@@ -84,6 +141,14 @@ async function untilInUse({ relational, index, engine }: RebuildParts, signal: A
     if (known.some(({ generation, state }) => generation === live && state !== 'retired')) return
     await sleep(pollMs, signal)
   }
+}
+
+/** Throws AppError `conflict` while another command begins the same. */
+async function underLease<T>(platform: OperatedPlatform, what: string, work: () => Promise<T>): Promise<T> {
+  const lease = { name: `rebuild-${what}`, holder: platform.instanceId, ttlMs: leaseMs }
+  const done = await withLease(platform.engines.relational, lease, work)
+  if (done !== undefined) return done
+  throw new AppError('conflict', 'Another command is starting a rebuild: run this one again to watch it.')
 }
 
 /** Resolves with the number of records once the generation is live. */
@@ -152,3 +217,10 @@ export const rebuildNotesAction = defineAction({
     },
   ],
 })
+
+export const rebuildActions: readonly Action[] = [
+  rebuildVectorsAction,
+  rebuildRelationalAction,
+  rebuildEmbeddingsAction,
+  rebuildNotesAction,
+]

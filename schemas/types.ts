@@ -177,6 +177,10 @@ export interface VectorUpsert {
   vector: Buffer
   /** a JSON object, as it was sent */
   payload: string
+  /** what made the vector of payload.text, or of the note: the name of its space; null where a caller sent the vector */
+  embedder: string | null
+  /** of a collection of one's own: which making of its name the point belongs to, as in the key */
+  making: string | null
 }
 
 /** How far one generation of an index has applied one partition of vectors.commands. */

@@ -7,6 +7,7 @@ import { plural } from '#lib/plural.ts'
 import { secretKeyVariable, tryKeys } from '#services/access/secrets/secrets.ts'
 import { loadNodes } from '#services/runs/nodes/nodes.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
+import { findOtherEmbedders } from '#services/vectors/read/embedders.ts'
 import {
   type GenerationEngine,
   type Index,
@@ -41,6 +42,7 @@ async function checkEngines(platform: OperatedPlatform): Promise<Check[]> {
       'vector index': async () => checkIndex(engines.relational, vectorsIndex, engines.vectors),
       'relational index': async () =>
         engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : [],
+      embedder: checkEmbedders,
       secrets: checkSecrets,
       nodes: checkNodes,
     }).map(([check, run]) =>
@@ -117,6 +119,14 @@ async function checkNodes({ engines, env }: OperatedPlatform): Promise<Check[]> 
     const since = state.lastSeen ? `since ${state.lastSeen.toISOString()}` : 'and never did'
     const advice = 'Start it, or correct its address in the nodes file: runs of this agent wait, then fail.'
     return [{ check: `node ${codename}`, status: 'warn', found: `${url} does not answer, ${since}`, advice }]
+  })
+}
+
+async function checkEmbedders({ engines }: OperatedPlatform): Promise<Check[]> {
+  const { vectors, embedder } = engines
+  const others = await findOtherEmbedders(vectors, embedder.space)
+  return others.map(({ collection, found, advice }) => {
+    return { check: `vectors of ${collection}`, status: 'warn', found, advice }
   })
 }
 

@@ -32,6 +32,8 @@ for (let n = Number(process.argv[3]); ; n += batch) {
       const value = {
         vector: Buffer.from(new Float32Array(vector).buffer),
         payload: JSON.stringify({ n: one }),
+        embedder: null,
+        making: null,
       }
       return {
         key: { collection: 'posts', id: `p${(one * 7) % keys}` },

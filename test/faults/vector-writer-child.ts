@@ -66,7 +66,7 @@ await startGenerationWriter(
       }),
     }),
   },
-  { generation: Number(generation), shown: 'vector-writer' },
+  { generation: Number(generation), shown: 'vector-writer', embedder: null },
   await openProgressTail(parts),
 )
 process.stdout.write('up\n')

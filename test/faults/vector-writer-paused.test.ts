@@ -74,7 +74,12 @@ async function openLog(brokers: string[]) {
       vectorsCommands,
       points.map(([id, payload]) => ({
         key: { collection: 'posts', id },
-        value: payload && { vector: Buffer.alloc(1536 * 4, 0x3f), payload: JSON.stringify(payload) },
+        value: payload && {
+          vector: Buffer.alloc(1536 * 4, 0x3f),
+          payload: JSON.stringify(payload),
+          embedder: null,
+          making: null,
+        },
       })),
     )
   return { prefix, generation, put }

@@ -141,7 +141,10 @@ test('a position outside of what the log holds is answered with the oldest that 
 
 test('hub.records and fleet.events are for every role, all others for admins; bytes are base64', async () => {
   await api.platform.publisher.publish(vectorsCommands, [
-    { key: { collection: 'posts', id: 'p' }, value: { vector: Buffer.from('vector'), payload: '{}' } },
+    {
+      key: { collection: 'posts', id: 'p' },
+      value: { vector: Buffer.from('vector'), payload: '{}', embedder: null, making: null },
+    },
     { key: { collection: 'posts', id: 'p' }, value: null },
   ])
   await page('', undefined, hubRecords.name)
@@ -153,7 +156,7 @@ test('hub.records and fleet.events are for every role, all others for admins; by
   }
   const { records } = await page('', await api.tokenFor('admin'), vectorsCommands.name)
   expect(records.map(({ value }) => value)).toEqual([
-    { vector: Buffer.from('vector').toString('base64'), payload: '{}' },
+    { vector: Buffer.from('vector').toString('base64'), payload: '{}', embedder: null, making: null },
     null,
   ])
 })

@@ -55,7 +55,7 @@ export async function openIndexLog(
       const consumer = await startGenerationWriter(
         context as unknown as WriterContext,
         { ...usual, engine, ...writer },
-        { generation: 1, shown: 'vector-writer' },
+        { generation: 1, shown: 'vector-writer', embedder: null },
         tail,
       )
       onTestFinished(() => consumer.close())
@@ -64,7 +64,12 @@ export async function openIndexLog(
     async put(points) {
       const messages = points.map(({ id, payload, operation }) => ({
         key: { collection: 'posts', id },
-        value: payload && { vector: Buffer.alloc(1536 * 4, 0x3f), payload: JSON.stringify(payload) },
+        value: payload && {
+          vector: Buffer.alloc(1536 * 4, 0x3f),
+          payload: JSON.stringify(payload),
+          embedder: null,
+          making: null,
+        },
         ...(operation ? { headers: { operation } } : {}),
       })) as OutgoingMessage<{ collection: string; id: string }, VectorUpsert>[]
       return (await publisher.publish(vectorsCommands, messages)).map(({ offset }) => offset)

@@ -78,7 +78,12 @@ export async function openMirrorPlatform(
           value:
             payload === null
               ? null
-              : { vector: raw?.vector ?? vectorOf(seed), payload: raw?.payload ?? JSON.stringify(payload) },
+              : {
+                  vector: raw?.vector ?? vectorOf(seed),
+                  payload: raw?.payload ?? JSON.stringify(payload),
+                  embedder: null,
+                  making: null,
+                },
           ...(operation ? { headers: { operation } } : {}),
         })),
       )

@@ -72,7 +72,7 @@ type PointMessage = OutgoingMessage<{ collection: string; id: string }, VectorUp
 type NoteMessage = Message<HubRecord> & { value: HubRecord }
 
 interface HandlerParts {
-  embedder: Pick<Embedder, 'embed' | 'ping'>
+  embedder: Pick<Embedder, 'space' | 'embed' | 'ping'>
   writers: Pick<PartitionWriters, 'of'>
   /** The versions of the notes' rows by their ids; those that are gone are absent. */
   versionsOf(ids: number[]): Promise<ReadonlyMap<number, number>>
@@ -119,7 +119,7 @@ async function newestOf(
 }
 
 async function pointsOf(
-  embedder: Pick<Embedder, 'embed'>,
+  embedder: Pick<Embedder, 'space' | 'embed'>,
   notes: readonly NoteMessage[],
 ): Promise<PointMessage[]> {
   const shown = notes.filter(({ value }) => value.status !== 'archived')
@@ -133,6 +133,8 @@ async function pointsOf(
         ? {
             vector: Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength),
             payload: JSON.stringify(payloadOf(note.value)),
+            embedder: embedder.space,
+            making: null,
           }
         : null,
       headers: keptHeaders(note.headers),

@@ -1,12 +1,8 @@
-/**
- * Points of requests: their ids, vectors and payloads, and the body of an upsert, parsed into what is published, with the
- * memory that such bodies may take.
- */
+/** Points of requests: their ids, vectors, texts and payloads, and the body of an upsert, parsed into what is published. */
 
 import { hash } from 'node:crypto'
 import { isReserved, reservedId, vectorDimension } from '#engines/vectors/collections.ts'
-import { budgets } from '#lib/budgets.ts'
-import { AppError, type FieldError } from '#lib/errors.ts'
+import type { FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { grouped } from '#lib/plural.ts'
 import { requestSentence, ruleAndValue, unknownField } from '#lib/schema-faults.ts'
@@ -19,18 +15,19 @@ export function pointIdFault(id: unknown): string | undefined {
   if (typeof id !== 'string' || id === '') {
     return ruleAndValue(`a text of 1 to ${idCodePointsMax} characters`, id)
   }
-  if (id.length > idCodePointsMax && isTooLong(id)) return `at most ${idCodePointsMax} characters`
+  if (isLonger(id, idCodePointsMax)) return `at most ${idCodePointsMax} characters`
   if (id.includes('\0')) return 'a text without the character NUL'
   if (!id.isWellFormed()) return 'has half of a surrogate pair'
   return undefined
 }
 
 /** Counts code points without making an array of a text that may be huge. */
-function isTooLong(id: string): boolean {
-  if (id.length > 2 * idCodePointsMax) return true
+function isLonger(text: string, codePointsMax: number): boolean {
+  if (text.length <= codePointsMax) return false
+  if (text.length > 2 * codePointsMax) return true
   let codePoints = 0
-  for (const _ of id) codePoints += 1
-  return codePoints > idCodePointsMax
+  for (const _ of text) codePoints += 1
+  return codePoints > codePointsMax
 }
 
 const float32Max = 3.4028234663852886e38
@@ -68,6 +65,30 @@ export function readQueryVector(value: unknown): Float32Array {
   return vector
 }
 
+/**
+ * The vector or the text of a search; null counts as left out. Throws AppError `validation_failed` at /vector or /text, or
+ * at the root when there are both or none.
+ */
+export function readQuestion({ vector, text }: { vector?: unknown; text?: unknown }): Float32Array | string {
+  if ((vector == null) === (text == null)) throw validationFailed([{ path: '', message: oneOfTwo }])
+  if (text == null) return readQueryVector(vector)
+  const fault = textFault(text)
+  if (fault) throw validationFailed([{ path: '/text', message: fault }])
+  return text as string
+}
+
+const oneOfTwo = 'exactly one of vector and text'
+export const textCodePointsMax = 16_384
+
+/** A well-formed string of 1 to 16,384 code points; undefined when it is one. */
+function textFault(text: unknown): string | undefined {
+  if (typeof text !== 'string' || text === '') {
+    return ruleAndValue(`a text of 1 to ${grouped(textCodePointsMax)} characters`, text)
+  }
+  if (isLonger(text, textCodePointsMax)) return `at most ${grouped(textCodePointsMax)} characters`
+  return text.isWellFormed() ? undefined : 'has half of a surrogate pair'
+}
+
 const payloadBytesMax = 64 * 1024
 /** What may be in a point's JSON besides its payload: 512 characters, 1,536 numbers. */
 const pointIdBytesMax = 512 * 6
@@ -82,18 +103,21 @@ export function hitBytesMax({ withPayload, withVector }: { withPayload?: boolean
 /** Deep enough for any record; engines refuse nesting somewhere beyond a hundred levels. */
 const depthMax = 64
 
-function packPayload(value: unknown): { text: string } | { fault: string } {
-  if (value === undefined) return { text: '{}' }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { fault: ruleAndValue('an object', value) }
-  }
-  const fault = faultWithin(value)
+/** The payload as JSON text; the text of a point becomes part of it. */
+function packPayload(value: unknown, text: string | undefined): { json: string } | { fault: string } {
+  if (value === undefined && text === undefined) return { json: '{}' }
+  if (value !== undefined && !isObject(value)) return { fault: ruleAndValue('an object', value) }
+  const fault = value && faultWithin(value)
   if (fault) return { fault }
-  const text = JSON.stringify(value)
-  if (text.length > payloadBytesMax || Buffer.byteLength(text) > payloadBytesMax) {
-    return { fault: `at most ${grouped(payloadBytesMax)} bytes as JSON` }
+  if (text !== undefined && value && Object.hasOwn(value, 'text') && value.text !== text) {
+    return { fault: 'must not have a text of its own: that of the point is kept there' }
   }
-  return { text }
+  const json = JSON.stringify(text === undefined ? value : { ...value, text })
+  if (json.length > payloadBytesMax || Buffer.byteLength(json) > payloadBytesMax) {
+    const whole = text === undefined ? '' : ', the text with it'
+    return { fault: `at most ${grouped(payloadBytesMax)} bytes as JSON${whole}` }
+  }
+  return { json }
 }
 
 /** JSON.parse turns 1e999 into Infinity, which JSON cannot write again. */
@@ -125,8 +149,10 @@ export interface ParsedUpsert {
   ids: string[]
   /** JSON texts, by the order of `ids`. */
   payloads: string[]
-  /** Float32 components of all points, one after the other. */
+  /** Float32 components of all points, one after the other; zeros where a text is. */
   vectors: ArrayBuffer
+  /** By the place in `ids`: the texts whose vectors are to be made. */
+  texts: ReadonlyMap<number, string>
   /** SHA-256 of the body, base64; null unless it was asked for: hashing megabytes is not free. */
   bodyHash: string | null
 }
@@ -176,6 +202,7 @@ function checkRoot(root: unknown, errors: FieldError[]): { collection?: string; 
 function packPoints(points: unknown[], errors: FieldError[]) {
   const vectors = new Float32Array(points.length * vectorDimension)
   const slots = new Map<string, number>()
+  const texts = new Map<number, string>()
   const ids: string[] = []
   const payloads: string[] = []
   points.forEach((point, n) => {
@@ -185,20 +212,47 @@ function packPoints(points: unknown[], errors: FieldError[]) {
       errors.push({ path, message: ruleAndValue('an object', point) })
       return
     }
-    refuseUnknownKeys(point, ['id', 'vector', 'payload'], path, errors)
+    refuseUnknownKeys(point, ['id', 'vector', 'text', 'payload'], path, errors)
     const idFault = pointIdFault(point.id)
     if (idFault) errors.push({ path: `${path}/id`, message: idFault })
     const id = idFault ? '' : (point.id as string)
     const slot = slots.get(id) ?? slots.size
     slots.set(id, slot)
-    const vectorFault = packVector(point.vector, vectors, slot * vectorDimension)
-    if (vectorFault) errors.push({ path: `${path}/vector`, message: vectorFault })
-    const payload = packPayload(point.payload)
-    if ('fault' in payload) errors.push({ path: `${path}/payload`, message: payload.fault })
-    else payloads[slot] = payload.text
     ids[slot] = id
+    texts.delete(slot)
+    const text = packContent(point, { vectors, texts, slot, path }, errors)
+    const payload = packPayload(point.payload, text)
+    if ('fault' in payload) {
+      const part = point.payload === undefined ? 'text' : 'payload'
+      errors.push({ path: `${path}/${part}`, message: payload.fault })
+    } else payloads[slot] = payload.json
   })
-  return { ids, payloads, vectors: vectors.buffer as ArrayBuffer }
+  return { ids, payloads, vectors: vectors.buffer as ArrayBuffer, texts }
+}
+
+/** Packs the vector of a point, or notes its text and returns it. */
+function packContent(
+  { vector, text }: Record<string, unknown>,
+  to: { vectors: Float32Array; texts: Map<number, string>; slot: number; path: string },
+  errors: FieldError[],
+): string | undefined {
+  const { vectors, texts, slot, path } = to
+  if ((vector === undefined) === (text === undefined)) {
+    errors.push({ path, message: oneOfTwo })
+    return undefined
+  }
+  if (text === undefined) {
+    const fault = packVector(vector, vectors, slot * vectorDimension)
+    if (fault) errors.push({ path: `${path}/vector`, message: fault })
+    return undefined
+  }
+  const fault = textFault(text)
+  if (fault) {
+    errors.push({ path: `${path}/text`, message: fault })
+    return undefined
+  }
+  texts.set(slot, text as string)
+  return text as string
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -219,51 +273,4 @@ function refuseUnknownKeys(
     })
     if (errors.length >= fieldErrorsMax) return
   }
-}
-
-export const upsertBodyBytesMax = budgets.uploads.bodyBytesMax
-/** Bound of all agents together. */
-const budgetBytes = budgets.uploads.processBytes
-/** Bound of one agent. */
-const shareBytes = budgets.uploads.callerBytes
-
-/** Shares the memory of uploads among the agents: bytes of bodies that are not parsed yet. */
-export function createByteBudget() {
-  const heldBy = new Map<string, number>()
-  let held = 0
-
-  function add(agentId: string, bytes: number): void {
-    const own = (heldBy.get(agentId) ?? 0) + bytes
-    held += bytes
-    if (own === 0) heldBy.delete(agentId)
-    else heldBy.set(agentId, own)
-  }
-  return {
-    /** An upload begins: what it announces counts for nothing, and no memory is taken for it. */
-    begin(agentId: string) {
-      let arrived = 0
-      return {
-        /** Counts bytes that have arrived. Throws AppError `overloaded` when they are too many. */
-        arrived(bytes: number): void {
-          if ((heldBy.get(agentId) ?? 0) + bytes > shareBytes) {
-            throw tooMuch('Too many uploads of this agent arrive at once; send the next one after an answer.')
-          }
-          if (held + bytes > budgetBytes) {
-            throw tooMuch('Too many large bodies are being received; try again in a second.')
-          }
-          arrived += bytes
-          add(agentId, bytes)
-        },
-        /** Its bytes are parsed, or given up. */
-        end(): void {
-          add(agentId, -arrived)
-          arrived = 0
-        },
-      }
-    },
-  }
-}
-
-function tooMuch(message: string): AppError {
-  return new AppError('overloaded', message, { retryAfter: 1 })
 }

@@ -3,6 +3,7 @@
 import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
+import { textCodePointsMax } from '../accept/points.ts'
 
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
   Type.Object(properties, { additionalProperties: false, ...options })
@@ -71,9 +72,24 @@ export const payload = Type.Unsafe<Record<string, unknown>>(
   ),
 )
 
+/** Checked by the handler, which knows whether there is a vector, too. */
+export const text = Type.Unsafe<unknown>(
+  shownAs(
+    Type.String({
+      minLength: 1,
+      maxLength: textCodePointsMax,
+      description: "Instead of a vector: the platform's embedder makes one of it.",
+      examples: ['The courier runs on the second host.'],
+    }),
+  ),
+)
+
 export const point = closedObject(
-  { id: pointId, vector, payload: Type.Optional(payload) },
-  { title: 'Point', description: 'A point to write.' },
+  { id: pointId, vector: Type.Optional(vector), text: Type.Optional(text), payload: Type.Optional(payload) },
+  {
+    title: 'Point',
+    description: 'A point to write, with a vector or with a text, which is kept as `payload.text`.',
+  },
 )
 
 const condition = closedObject(

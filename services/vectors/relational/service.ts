@@ -14,6 +14,7 @@ import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
 import { openCollections } from '../collections/registry.ts'
 import type { IndexWriter } from '../write/generation-writer.ts'
 import {
+  embedderOf,
   groupOfGeneration,
   listGenerations,
   prepareGroup,
@@ -31,12 +32,12 @@ const busyRowsPerSecond = 250
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500
 
-type Context = ServiceContext<'eventLog' | 'relational' | 'mirror', unknown>
+type Context = ServiceContext<'eventLog' | 'relational' | 'mirror' | 'embedder', unknown>
 
 export const relationalWriter = defineWorker({
   name: 'relational-writer',
   purpose: 'mirrors points into the tables that search-pg reads, and reports how far it is',
-  needs: ['eventLog', 'relational', 'mirror'],
+  needs: ['eventLog', 'relational', 'mirror', 'embedder'],
   config: Type.Object({}),
   start: startRelationalWriter,
 })
@@ -141,9 +142,9 @@ async function takeIntoUse(mirror: Mirror, parts: RebuildParts, log: Logger): Pr
       [index.name, live],
     )
     await tx.query(
-      `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'live')
+      `insert into platform.index_generations (index_name, generation, state, embedder) values ($1, $2, 'live', $3)
        on conflict (index_name, generation) do update set state = 'live', updated_at = clock_timestamp()`,
-      [index.name, live],
+      [index.name, live, embedderOf(known)],
     )
   })
   for (const { generation } of known) {

@@ -14,8 +14,9 @@ import { vectorsCommands } from '#topics/catalog.ts'
 import { openStuckRecords, type StuckRecords, writeFailures } from './failures.ts'
 import { createProgress, type ProgressTail } from './progress.ts'
 import { type GenerationEngine, groupOfGeneration, type Index } from './rebuild.ts'
+import { remaking } from './remake.ts'
 
-export type WriterContext = ServiceContext<'eventLog' | 'relational', unknown>
+export type WriterContext = ServiceContext<'eventLog' | 'relational' | 'embedder', unknown>
 
 /** What the writer of one index contributes; the rest is common to all indexes. */
 export interface IndexWriter {
@@ -49,12 +50,16 @@ export interface GenerationHandler {
 }
 
 const progressRepeatMs = 10_000
+const embedderPingMs = 5_000
 
-/** `named.shown` is what people call the group; it may change. */
+/**
+ * `named.shown` is what people call the group; it may change. `named.embedder` is the space that vectors of texts are made
+ * anew for, null where they stay as they are.
+ */
 export async function startGenerationWriter(
   context: WriterContext,
   writer: IndexWriter,
-  named: { generation: number; shown: string },
+  named: { generation: number; shown: string; embedder: string | null },
   progressTail: ProgressTail,
 ): Promise<Closeable> {
   const { generation } = named
@@ -87,8 +92,9 @@ export async function startGenerationWriter(
       engine: index.name,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
-      handle: handler.handle,
-      probe: () => writer.engine.ping(),
+      handle: remaking(handler.handle, { embedder: engines.embedder, space: named.embedder, log }),
+      probe: (engine) =>
+        engine === 'embedder' ? engines.embedder.ping(embedderPingMs) : writer.engine.ping(),
       async onParked(parked) {
         await writeFailures(engines.relational, index, parked)
         for (const { position } of parked.toSorted((a, b) => a.position.offset - b.position.offset)) {

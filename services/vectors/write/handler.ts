@@ -123,7 +123,12 @@ export function parseOperation(
   if (bytes.length !== vectorBytes) {
     return { fault: `the vector has ${bytes.length} bytes instead of ${vectorBytes}` }
   }
-  return { collection, operation: { kind: 'upsert', id, position, vector: floatsOf(bytes), payload } }
+  const { embedder } = message.value
+  const made = embedder === null ? {} : { embedder }
+  return {
+    collection,
+    operation: { kind: 'upsert', id, position, vector: floatsOf(bytes), payload, ...made },
+  }
 }
 
 /** A view where that is possible: a Float32Array begins at a multiple of four, a Buffer anywhere. */

@@ -50,6 +50,8 @@ export type GenerationState = 'building' | 'switching' | 'live' | 'retired'
 export interface Generation {
   generation: number
   state: GenerationState
+  /** The space that its writer makes the vectors of texts anew for; null where they stay as they are. */
+  embedder: string | null
   /** How long the row has been in its state. */
   ageMs: number
 }
@@ -76,7 +78,7 @@ export function shownGroup({ writer }: Index, { state }: Pick<Generation, 'state
 /** All generations of an index that were ever made, oldest first. */
 export async function listGenerations(executor: SqlExecutor, index: Index): Promise<Generation[]> {
   const { rows } = await executor.query<Generation>(
-    `select generation, state, (extract(epoch from clock_timestamp() - updated_at) * 1000)::float8 as "ageMs"
+    `select generation, state, embedder, (extract(epoch from clock_timestamp() - updated_at) * 1000)::float8 as "ageMs"
      from platform.index_generations where index_name = $1 order by generation`,
     [index.name],
   )
@@ -97,28 +99,38 @@ export async function ensureLiveGeneration(
   const known = await listGenerations(parts.relational, parts.index)
   if (known.some((one) => one.state === 'live' || one.state === 'switching')) return
   await parts.relational.query(
-    `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'live')
+    `insert into platform.index_generations (index_name, generation, state, embedder) values ($1, $2, 'live', $3)
      on conflict do nothing`,
-    [parts.index.name, await parts.engine.liveGeneration()],
+    [parts.index.name, await parts.engine.liveGeneration(), embedderOf(known)],
   )
 }
 
+/** The embedder of the live generation, or of the newest one: a generation that follows keeps it. */
+export function embedderOf(known: readonly Generation[]): string | null {
+  return (known.find(({ state }) => state === 'live') ?? known.at(-1))?.embedder ?? null
+}
+
+/** The rebuild that is under way. */
+export function runningRebuild(known: readonly Generation[]): Generation | undefined {
+  return known.find(({ state }) => state === 'building' || state === 'switching')
+}
+
 /**
- * Begins a rebuild, or finds the one that runs. One caller at a time (hold a lease). Resolves with the number of the
- * generation that is being filled.
+ * Begins a rebuild, or finds the one that runs. One caller at a time (hold a lease). `embedder` is the space that vectors of
+ * texts are made anew for, by default that of the live generation. Resolves with the number of the generation that is being filled.
  */
-export async function beginRebuild(parts: RebuildParts): Promise<number> {
+export async function beginRebuild(parts: RebuildParts, embedder?: string): Promise<number> {
   const known = await listGenerations(parts.relational, parts.index)
-  const running = known.find((one) => one.state === 'building' || one.state === 'switching')
+  const running = runningRebuild(known)
   if (running) return running.generation
   const live = await parts.engine.liveGeneration()
   const generation = Math.max(live, ...known.map((one) => one.generation)) + 1
   await parts.engine.createGeneration(generation)
   await prepareGroup(parts, generation)
   await parts.relational.query(
-    `insert into platform.index_generations (index_name, generation, state) values ($1, $2, 'building')
+    `insert into platform.index_generations (index_name, generation, state, embedder) values ($1, $2, 'building', $3)
      returning ${noticeOn('flotilla_index_generations')}`,
-    [parts.index.name, generation],
+    [parts.index.name, generation, embedder ?? embedderOf(known)],
   )
   return generation
 }
@@ -167,7 +179,7 @@ interface SwitchParts extends RebuildParts {
 /** Takes the next step of a rebuild when it is possible, and reports which. Called repeatedly, by one instance. */
 export async function stepRebuild(parts: SwitchParts): Promise<'nothing' | 'switching' | 'live'> {
   const known = await listGenerations(parts.relational, parts.index)
-  const next = known.find((one) => one.state === 'building' || one.state === 'switching')
+  const next = runningRebuild(known)
   if (!next) return 'nothing'
   const status = await readRebuildStatus(parts, next.generation)
   if (next.state === 'building') {

@@ -3,14 +3,16 @@
 import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import type { VectorStore } from '#engines/vectors/port.ts'
-import { createWakeup } from '#lib/backoff.ts'
+import { createWakeup, sleep } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
+import { whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { deleteLate } from '../collections/leave-out.ts'
 import { startPurging } from '../collections/purge.ts'
 import { openCollections } from '../collections/registry.ts'
+import { findOtherEmbedders } from '../read/embedders.ts'
 import type { IndexWriter } from './generation-writer.ts'
 import { createHandler, joinApplies } from './handler.ts'
 import { vectorsIndex } from './rebuild.ts'
@@ -46,13 +48,13 @@ const config = Type.Object({
 export const vectorWriter = defineWorker({
   name: 'vector-writer',
   purpose: 'applies vectors.commands to the vector engine, batch by batch, and reports how far it is',
-  needs: ['eventLog', 'vectors', 'relational'],
+  needs: ['eventLog', 'vectors', 'relational', 'embedder'],
   config,
   start: startVectorWriter,
 })
 
 async function startVectorWriter(
-  context: ServiceContext<'eventLog' | 'vectors' | 'relational', { INDEX_TOMBSTONE_H: number }>,
+  context: ServiceContext<'eventLog' | 'vectors' | 'relational' | 'embedder', { INDEX_TOMBSTONE_H: number }>,
 ): Promise<Closeable> {
   const { vectors } = context.engines
   const { publisher, log } = context
@@ -81,12 +83,31 @@ async function startVectorWriter(
     }),
   }
   const worker = await startIndexWriter(context, writer)
+  const looking = new AbortController()
+  void warnOfOthers(context, looking.signal)
   const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
   const purging = startPurging(context, deleted)
   return {
     async close() {
+      looking.abort()
       await Promise.all([worker.close(), forgetting.close(), purging.close()])
       await collections.close()
     },
+  }
+}
+
+/** Runs in the background, once: counting takes its time where points are many. */
+async function warnOfOthers(
+  { engines, log }: ServiceContext<'vectors' | 'embedder', unknown>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await sleep(firstAfterMs, signal)
+    if (signal.aborted) return
+    for (const { found, advice } of await findOtherEmbedders(engines.vectors, engines.embedder.space)) {
+      log.warn({ found, advice }, 'vectors.other-embedder')
+    }
+  } catch (error) {
+    if (!signal.aborted) log.info(whyWaiting(error), 'vectors.embedders-not-counted')
   }
 }

@@ -45,7 +45,7 @@ export async function startIndexWriter(
   const stopping = new AbortController()
   const progressTail = await openProgressTail({ ...context, eventLog, index })
   /** By generation; `shown` is what people call its group, as the rows said last. */
-  const groups = new Map<number, { named: { generation: number; shown: string }; group: Closeable }>()
+  const groups = new Map<number, { named: { shown: string }; group: Closeable }>()
   const [changedRows, changedRebuild] = [createWakeup(), createWakeup()]
   /** As the rows said last. */
   let rebuilding = false
@@ -92,12 +92,12 @@ export async function startIndexWriter(
       log.info({ generation }, 'index.generation-left')
     }
     for (const one of wanted) {
-      const { generation } = one
+      const { generation, embedder } = one
       const shown = shownGroup(index, one)
       const running = groups.get(generation)
       if (running) running.named.shown = shown
       if (running || performance.now() - readAt > rowsValidMs) continue
-      const named = { generation, shown }
+      const named = { generation, shown, embedder }
       groups.set(generation, {
         named,
         group: await startGenerationWriter(context, writer, named, progressTail),

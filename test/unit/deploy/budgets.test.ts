@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { budgets, heldBytes } from '#lib/budgets.ts'
-import { createByteBudget, upsertBodyBytesMax } from '#services/vectors/accept/points.ts'
+import { createByteBudget, upsertBodyBytesMax } from '#services/vectors/accept/byte-budget.ts'
 import { chartServices, chartValues, readChart } from '../../support/chart.ts'
 import { projectFolder } from '../../support/pages.ts'
 

@@ -226,7 +226,7 @@ async function publishNotes(
   }
   await publisher.publish(
     vectorsCommands,
-    notes.map((note, i) => messageOf(note, events[i]!, vectors[i]!)),
+    notes.map((note, i) => messageOf(note, events[i]!, vectors[i]!, embedder.space)),
   )
 }
 
@@ -234,12 +234,15 @@ function messageOf(
   note: AuditNote,
   event: AuditEvent,
   vector: Float32Array,
+  embedder: string,
 ): OutgoingMessage<{ collection: string; id: string }, VectorUpsert> {
   return {
     key: { collection: 'fleet_notes', id: note.id },
     value: {
       vector: Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength),
       payload: JSON.stringify(note.payload),
+      embedder,
+      making: null,
     },
     headers: { [headerNames.agent]: event.agent_id, [headerNames.requestId]: event.request_id },
   }

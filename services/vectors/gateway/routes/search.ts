@@ -7,7 +7,9 @@ import type { Hit, SearchQuery, SearchResult, VectorStore } from '#engines/vecto
 import { answers, heldBytesPerPiece, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
-import { hitBytesMax, pointsPerPiece, readQueryVector } from '../../accept/points.ts'
+import { hitBytesMax, pointsPerPiece, readQuestion } from '../../accept/points.ts'
+import { embedQuestion } from '../../accept/texts.ts'
+import { embedderWarnings } from '../../read/embedders.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
@@ -20,6 +22,7 @@ import {
   payload,
   readProblems,
   rowsOf,
+  text,
   vector,
   withPlainVector,
 } from '../schemas.ts'
@@ -27,7 +30,8 @@ import {
 const body = closedObject(
   {
     collection,
-    vector,
+    vector: Type.Optional(vector),
+    text: Type.Optional(text),
     limit: Type.Optional(limit),
     score_threshold: absentOr(Type.Number({ description: 'Hits below this score are left out.' })),
     filter: absentOr(filter),
@@ -54,6 +58,12 @@ const answer = Type.Object(
     results: Type.Array(hit),
     took_ms: Type.Integer({ description: 'Milliseconds.' }),
     records_scanned: Type.Integer({ description: 'Points that were eligible for the search.' }),
+    warnings: Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          'Of a search by text: hits whose vectors another embedder made, and what to do about it.',
+      }),
+    ),
   },
   {
     title: 'SearchAnswer',
@@ -69,7 +79,7 @@ const answer = Type.Object(
 )
 
 export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
-  const { vectors } = gateway.context.engines
+  const { vectors, embedder } = gateway.context.engines
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/search',
     {
@@ -79,12 +89,13 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
       },
       config: {
         operation: 'search',
-        problems: readProblems,
+        problems: [...readProblems, 'embedder_unavailable'],
       },
       schema: {
         operationId: 'searchPoints',
         tags: ['vectors'],
         summary: 'Find the nearest points of a collection',
+        description: 'The question is a vector, or a text that the platform embeds.',
         body,
         response: { 200: answer },
       },
@@ -93,16 +104,21 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
       const begun = performance.now()
       const given = request.body
       const { name, stored } = await gateway.collections.require(given.collection)
+      const question = readQuestion(given)
       const query = queryOf(given)
+      const search = async () => {
+        const vector = typeof question === 'string' ? await embedQuestion(embedder, question) : question
+        if (given.after !== undefined) await gateway.operations.after(given.after)
+        return vectors.search(stored, { ...query, vector })
+      }
       const work = async () => {
-        const found = await withAudit(gateway, request, reply, { collection: name }, () =>
-          given.after === undefined
-            ? vectors.search(stored, query)
-            : gateway.operations.after(given.after).then(() => vectors.search(stored, query)),
-        )
+        const found = await withAudit(gateway, request, reply, { collection: name }, search)
+        const warnings =
+          typeof question === 'string' ? embedderWarnings(name, found.hits, embedder.space) : []
         const figures = {
           took_ms: Math.round(performance.now() - begun),
           records_scanned: found.eligible,
+          ...(warnings.length > 0 && { warnings }),
         }
         if (found.filled < found.hits.length) {
           return sendRows(reply, {
@@ -123,9 +139,10 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
   )
 }
 
-function queryOf(given: Static<typeof body>): SearchQuery {
+type Question = Omit<SearchQuery, 'vector'>
+
+function queryOf(given: Static<typeof body>): Question {
   return {
-    vector: readQueryVector(given.vector),
     ...rowsOf(given),
     bytesMax: pieceBytesMax,
     ...(given.score_threshold == null ? {} : { scoreThreshold: given.score_threshold }),
@@ -137,7 +154,7 @@ function queryOf(given: Static<typeof body>): SearchQuery {
 async function* filledHits(
   vectors: Pick<VectorStore, 'get'>,
   collection: string,
-  { withPayload, withVector }: SearchQuery,
+  { withPayload, withVector }: Question,
   { hits, filled }: SearchResult,
 ): AsyncGenerator<Hit[]> {
   yield hits.slice(0, filled)

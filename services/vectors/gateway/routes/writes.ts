@@ -24,13 +24,9 @@ import {
   idOfSeed,
 } from '#services/access/idempotency.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import {
-  createByteBudget,
-  type ParsedUpsert,
-  parseUpsert,
-  pointsMax,
-  upsertBodyBytesMax,
-} from '../../accept/points.ts'
+import { type ByteBudget, createByteBudget, upsertBodyBytesMax } from '../../accept/byte-budget.ts'
+import { type ParsedUpsert, parseUpsert, pointsMax } from '../../accept/points.ts'
+import { embedTexts } from '../../accept/texts.ts'
 import type { NamedCollection } from '../../collections/registry.ts'
 import { newOperationNumber } from '../../read/operations/operations.ts'
 import { operationHeader } from '../../write/failures.ts'
@@ -55,7 +51,9 @@ const upsertBody = Type.Unsafe<ParsedUpsert>(
 
 /** The scope must be this route's own: it reads bodies in its own way. */
 export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
-  parseUpsertsOnly(scope, gateway)
+  const uploads = createByteBudget()
+  parseUpsertsOnly(scope, gateway, uploads)
+  const { embedder } = gateway.context.engines
   scope.withTypeProvider<TypeBoxTypeProvider>().post(
     '/upsert',
     {
@@ -63,7 +61,7 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
       onRequest: leastAccess('member'),
       config: {
         operation: 'upsert',
-        problems: [...writeProblems, ...idempotencyProblems],
+        problems: [...writeProblems, ...idempotencyProblems, 'embedder_unavailable', 'overloaded'],
       },
       // The parser has checked the body already, point by point.
       validatorCompiler: (route) => (route.httpPart === 'body' ? () => true : createValidator(route)),
@@ -73,7 +71,8 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
         summary: 'Write points',
         description:
           'Accepted points are in the log; they are applied in order. Not atomic: after a 503 repeat it. An id twice in ' +
-          'one request: the last wins. With an Idempotency-Key header a repeated request gets the first answer again.',
+          'one request: the last wins. A point has a vector, or a text that the platform embeds and keeps as `payload.text`; ' +
+          'while the embedder is away nothing of a request with texts is written. With an Idempotency-Key header a repeated request gets the first answer again.',
         body: upsertBody,
         querystring: waitQuery,
         headers: idempotencyHeaders,
@@ -85,20 +84,26 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
       const { ids, sent } = parsed
       const collection = await gateway.collections.require(parsed.collection)
       return accept({ gateway, request, reply, collection, ids, sent, points: parsed }, (publishAs) =>
-        idempotent(gateway, request, reply, (seed) => publishAs(operationNumber(seed))),
+        idempotent(gateway, request, reply, async (seed) => {
+          await embedTexts(embedder, parsed, uploads.begin(callerOf(request).agentId))
+          return publishAs(operationNumber(seed))
+        }),
       )
     },
   )
 }
 
 /** Small bodies are parsed here, big ones in a thread; both by the same function. */
-function parseUpsertsOnly(scope: FastifyInstance, gateway: Pick<Gateway, 'upsertThread'>): void {
-  const receiving = createByteBudget()
+function parseUpsertsOnly(
+  scope: FastifyInstance,
+  gateway: Pick<Gateway, 'upsertThread'>,
+  uploads: ByteBudget,
+): void {
   scope.removeContentTypeParser('application/json')
   scope.addContentTypeParser(
     'application/json',
     async (request: FastifyRequest, payload: IncomingMessage) => {
-      const upload = receiving.begin(callerOf(request).agentId)
+      const upload = uploads.begin(callerOf(request).agentId)
       try {
         const bytes = await receiveBody(payload, upsertBodyBytesMax, upload.arrived)
         const hashed = request.headers['idempotency-key'] !== undefined
@@ -183,7 +188,9 @@ async function accept(
   async function publishAs(operation: string): Promise<Accepted> {
     const own = { [operationHeader]: operation, [headerNames.agent]: agentId }
     const headers = { ...recordHeaders(request), ...own }
-    const positions = await publishPoints(gateway.context.publisher, { collection, ids, headers }, points)
+    const { publisher, engines } = gateway.context
+    const records = { collection, ids, headers, embedder: engines.embedder.space }
+    const positions = await publishPoints(publisher, records, points)
     reservation.accepted(positions)
     const made = gateway.operations.of(operation, positions)
     const operation_id = gateway.operations.idOf(made)
@@ -208,23 +215,30 @@ const publishTimeoutMs = deadlines.request.pointsMs
 const sliceMax = 100
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 
-type PointValues = Pick<ParsedUpsert, 'payloads' | 'vectors'> | null
+type PointValues = Pick<ParsedUpsert, 'payloads' | 'vectors' | 'texts'> | null
 
 /**
- * Resolves with the position of each record of vectors.commands; the memory of the vectors is given back then. In slices,
+ * `embedder` is the space that the vectors of texts are of. Resolves with the position of each record of vectors.commands; the memory of the vectors is given back then. In slices,
  * so that a thousand points never delay a search; the log's queues join them again. Throws AppError `log_unavailable`: some
  * may then be stored.
  */
 export async function publishPoints(
   publisher: Pick<Publisher, 'publish'>,
-  records: { collection: NamedCollection; ids: readonly string[]; headers: Record<string, string> },
+  records: {
+    collection: NamedCollection
+    ids: readonly string[]
+    headers: Record<string, string>
+    embedder: string
+  },
   points: PointValues,
 ): Promise<Position[]> {
-  const { collection, ids, headers } = records
+  const { collection, ids, headers, embedder } = records
   const valueAt = (n: number) =>
     points && {
       vector: Buffer.from(points.vectors, n * vectorBytes, vectorBytes),
       payload: points.payloads[n]!,
+      embedder: points.texts.has(n) ? embedder : null,
+      making: collection.making,
     }
   const slices: Promise<Position[]>[] = []
   for (let from = 0; from < ids.length; from += sliceMax) {

@@ -47,6 +47,7 @@ function open(
   const texts: string[] = []
   const handler = createHandler({
     embedder: {
+      space: local.space,
       embed(some) {
         texts.push(...some)
         return (given.embed ?? local.embed)(some)

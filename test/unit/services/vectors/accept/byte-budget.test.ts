@@ -1,7 +1,7 @@
 /** How many bytes of upserts may arrive at the same time. */
 
 import { expect, test } from 'vitest'
-import { createByteBudget, upsertBodyBytesMax } from '#services/vectors/accept/points.ts'
+import { createByteBudget, upsertBodyBytesMax } from '#services/vectors/accept/byte-budget.ts'
 
 const overloaded = expect.objectContaining({ code: 'overloaded', retryAfter: 1 })
 

@@ -35,7 +35,8 @@ function fakeMirror(state: { away?: boolean } = {}) {
 }
 
 function messageOf(offset: number, key: string, payload: string | null = '{}'): Message<VectorUpsert> {
-  const value = payload === null ? null : { vector: Buffer.alloc(6144), payload }
+  const value =
+    payload === null ? null : { vector: Buffer.alloc(6144), payload, embedder: null, making: null }
   return { key, value, headers: {}, timestamp: 0, partition: 0, offset }
 }
 

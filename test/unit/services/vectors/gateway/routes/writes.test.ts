@@ -14,7 +14,13 @@ function parsed(count: number) {
   const vectors = new Float32Array(count * vectorDimension)
   for (let n = 0; n < count; n++) vectors[n * vectorDimension] = n
   const ids = Array.from({ length: count }, (_, n) => `p${n}`)
-  return { collection: 'posts', ids, payloads: ids.map(() => '{}'), vectors: vectors.buffer }
+  return {
+    collection: 'posts',
+    ids,
+    payloads: ids.map(() => '{}'),
+    vectors: vectors.buffer,
+    texts: new Map(),
+  }
 }
 
 test('every point is published with its vector, whose memory is given back when the log has them', async () => {
@@ -25,7 +31,8 @@ test('every point is published with its vector, whose memory is given back when 
   }
   const points = parsed(250)
   const publisher = { publish: publish as Publisher['publish'] }
-  expect(await publishPoints(publisher, { ...points, collection, headers }, points)).toHaveLength(250)
+  const records = { ...points, collection, headers, embedder: 'e' }
+  expect(await publishPoints(publisher, records, points)).toHaveLength(250)
   expect(seen).toEqual(Array.from({ length: 250 }, (_, n) => n))
   expect(points.vectors.byteLength).toBe(0)
 })
@@ -36,6 +43,7 @@ test('while some may still be encoded, as after a fault, the vectors stay', asyn
   }
   const points = parsed(2)
   const publisher = { publish: publish as Publisher['publish'] }
-  await expect(publishPoints(publisher, { ...points, collection, headers }, points)).rejects.toThrow('away')
+  const records = { ...points, collection, headers, embedder: 'e' }
+  await expect(publishPoints(publisher, records, points)).rejects.toThrow('away')
   expect(points.vectors.byteLength).toBe(2 * vectorDimension * 4)
 })
