@@ -75,7 +75,7 @@ export const deadlines = {
   /** One call of a worker's handler. */
   handler: {
     vectorWriterMs: 30_000,
-    /** Index writers that make vectors anew: one request to the embedder. */
+    /** Index writers that make vectors again: one request to the embedder. */
     remakeMs: 10_000,
     relationalWriterMs: 120_000,
     auditWriterMs: 90_000,
@@ -140,7 +140,11 @@ type Order = [shorter: string, longer: string, of: (limits: Deadlines) => [short
 
 export const orders: readonly Order[] = [
   ['a write of points', 'a call of vector-writer', (d) => [d.engine.vectorWriteMs, d.handler.vectorWriterMs]],
-  ['vectors made anew', 'a call of vector-writer', (d) => [2 * d.handler.remakeMs, d.handler.vectorWriterMs]],
+  [
+    'vectors made again',
+    'a call of vector-writer',
+    (d) => [2 * d.handler.remakeMs, d.handler.vectorWriterMs],
+  ],
   ['a read of points', 'a write of points', (d) => [d.engine.vectorReadMs, d.engine.vectorWriteMs]],
   [
     'a write of the mirror',

@@ -18,8 +18,11 @@ interface OpenAiOptions {
 
 /** The platform stores vectors of this many dimensions. */
 const dimensionsMax = 1536
-/** Texts of one request. */
+/** Texts of one request, and their bytes: endpoints refuse more than some 300,000 tokens at once. */
 const batchMax = 64
+const batchBytesMax = 256 * 1024
+/** Requests of one call at a time. */
+const requestsMax = 4
 const attemptsMax = 4
 const backoff = { baseMs: 200, maxMs: 5_000 }
 /** A longer Retry-After is not waited for: it is passed on to the caller. */
@@ -80,12 +83,22 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
     model,
     space: dimensions === undefined ? model : `${model}/${dimensions}`,
     async embed(texts) {
-      const vectors: Float32Array[] = []
-      for (let from = 0; from < texts.length; from += batchMax) {
-        // Endpoints refuse empty input; a space carries as little.
-        vectors.push(...(await ask(texts.slice(from, from + batchMax).map((text) => text || ' '))))
+      const batches = inBatches(texts)
+      const vectors: Float32Array[][] = []
+      let next = 0
+      let failed = false
+      const work = async () => {
+        while (next < batches.length && !failed) {
+          const n = next++
+          vectors[n] = await ask(batches[n]!)
+        }
       }
-      return vectors
+      const requests = Array.from({ length: Math.min(requestsMax, batches.length) }, work)
+      await Promise.all(requests).catch((error: unknown) => {
+        failed = true
+        throw error
+      })
+      return vectors.flat()
     },
     async ping(limitMs) {
       await ask(['ping'], limitMs, 1)
@@ -94,6 +107,24 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
       closed.abort()
     },
   }
+}
+
+function inBatches(texts: readonly string[]): string[][] {
+  const batches: string[][] = []
+  let bytes = 0
+  for (const text of texts) {
+    const last = batches.at(-1)
+    bytes += Buffer.byteLength(text)
+    // Endpoints refuse empty input; a space carries as little.
+    const sent = text || ' '
+    if (last && last.length < batchMax && bytes <= batchBytesMax) {
+      last.push(sent)
+      continue
+    }
+    batches.push([sent])
+    bytes = Buffer.byteLength(text)
+  }
+  return batches
 }
 
 type Answer = { body: unknown } | { afterMs: number; cause: unknown }

@@ -80,7 +80,7 @@ async function answer(
   const data = body.input.map((text, index) => ({
     object: 'embedding',
     index,
-    embedding: vectorOf(text, dimensionsOf(state, body)),
+    embedding: vectorOf(`${body.model}\n${text}`, dimensionsOf(state, body)),
   }))
   if (state.reversed) data.reverse()
   response.writeHead(200, { 'content-type': 'application/json' })
@@ -110,7 +110,7 @@ function dimensionsOf({ models, dimensions }: EmbeddingsServer, asked: Asked): n
   return asked.dimensions ?? models?.[asked.model]?.dimensions ?? dimensions
 }
 
-/** Some vector that is not normalised and depends on the text. */
+/** Some vector that is not normalised and depends on the model and the text. */
 function vectorOf(text: string, dimensions: number): number[] {
   const hash = createHash('sha256').update(text).digest()
   return Array.from({ length: dimensions }, (_, n) => (hash[n % 32]! - 127.5) * (1 + (n % 7)))

@@ -5,23 +5,29 @@ import { vectorDimension } from '#engines/vectors/collections.ts'
 import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
+import { validationFailed } from '#runtime/http/validation.ts'
 import type { ByteBudget } from './byte-budget.ts'
 import type { ParsedUpsert } from './points.ts'
 
-type Texts = Pick<Embedder, 'embed'>
+type TextEmbedder = Pick<Embedder, 'embed' | 'ping'>
 
-/** The vector of a question. Throws AppError `embedder_unavailable`. */
-export async function embedQuestion(embedder: Texts, text: string): Promise<Float32Array> {
-  const [vector] = await inTime(embedder.embed([text]), deadlines.request.embedQuestionMs)
+/** The vector of a question. Throws AppError `embedder_unavailable`, or `validation_failed` for a text that it refuses. */
+export async function embedQuestion(embedder: TextEmbedder, text: string): Promise<Float32Array> {
+  const made = embedder.embed([text])
+  const [vector] = await settled(embedder, made, {
+    limitMs: deadlines.request.embedQuestionMs,
+    path: '/text',
+  })
   return vector!
 }
 
 /**
  * Writes the vectors of all texts of an upsert into `vectors`. The texts count in the caller's budget of bytes until the
- * embedder is done with them. Throws AppError `embedder_unavailable`, or `overloaded` when too many texts are waiting.
+ * embedder is done with them. Throws AppError `embedder_unavailable`, `overloaded` when too many texts are waiting, or
+ * `validation_failed` for texts that it refuses.
  */
 export async function embedTexts(
-  embedder: Texts,
+  embedder: TextEmbedder,
   { texts, vectors }: Pick<ParsedUpsert, 'texts' | 'vectors'>,
   held: ReturnType<ByteBudget['begin']>,
 ): Promise<void> {
@@ -29,7 +35,7 @@ export async function embedTexts(
   held.arrived(bytesOf(texts) + vectors.byteLength)
   // A call that takes too long keeps its memory until it ends.
   const made = embedder.embed([...texts.values()]).finally(held.end)
-  const found = await inTime(made, deadlines.request.embedTextsMs)
+  const found = await settled(embedder, made, { limitMs: deadlines.request.embedTextsMs, path: '/points' })
   const all = new Float32Array(vectors)
   let next = 0
   for (const place of texts.keys()) all.set(found[next++]!, place * vectorDimension)
@@ -43,16 +49,25 @@ function bytesOf(texts: ReadonlyMap<number, string>): number {
 }
 
 const retryAfter = 5
+const pingMs = 5_000
 
-async function inTime<T>(made: Promise<T>, limitMs: number): Promise<T> {
-  const tooLate = () =>
-    new AppError('embedder_unavailable', `The embedder did not answer within ${limitMs / 1_000} s.`, {
-      retryAfter,
-    })
+/** What an endpoint answers to a wrong key or model, and to a text that is too long for its model, is told apart by a ping. */
+async function settled<T>(
+  embedder: Pick<Embedder, 'ping'>,
+  made: Promise<T>,
+  { limitMs, path }: { limitMs: number; path: string },
+): Promise<T> {
+  const away = (cause?: unknown) =>
+    new AppError('embedder_unavailable', 'The embedder does not answer.', { retryAfter, cause })
   try {
-    return await withTimeout(made, limitMs, tooLate)
+    return await withTimeout(made, limitMs, away)
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid_configuration') throw error
-    throw new AppError('embedder_unavailable', 'The embedder refuses the text.', { retryAfter, cause: error })
+    await embedder.ping(pingMs).catch((fault: unknown) => {
+      throw away(fault)
+    })
+    throw validationFailed([
+      { path, message: 'a text that the embedder takes: this may be too long for its model' },
+    ])
   }
 }

@@ -7,10 +7,10 @@ import { counted, plural } from '#lib/plural.ts'
 /** Audit notes are always made by the built-in embedder; no command makes them again. */
 type Kind = 'points' | 'notes of the hub' | 'audit notes'
 
-function advice(kind: Kind): string | null {
+function advice(kind: Kind, count: number): string | null {
   if (kind === 'audit notes') return null
   const noun = kind === 'points' ? 'embeddings' : 'notes'
-  return `\`flotilla rebuild ${noun}\` makes their vectors again.`
+  return `\`flotilla rebuild ${noun}\` makes ${count === 1 ? 'its vector' : 'their vectors'} again.`
 }
 
 /** A sentence for each embedder that made some of the hits; none when all of them can be compared with the question. */
@@ -29,8 +29,11 @@ export function embedderWarnings(
     group.count += 1
   }
   return [...groups.values()].map(({ embedder, kind, count }) => {
-    const made = `${count} of the ${plural(hits.length, 'hit')} (${kind}) have vectors of the embedder ${embedder}, the question has one of ${space}: their scores say little.`
-    return [made, advice(kind)].filter(Boolean).join(' ')
+    const some = `${count} of ${plural(hits.length, 'hit')}${kind === 'points' ? '' : `, ${kind},`}`
+    const [have, scores] =
+      count === 1 ? ['has a vector', 'its score says'] : ['have vectors', 'their scores say']
+    const made = `${some} ${have} of the embedder ${embedder}, the question has one of ${space}: ${scores} little.`
+    return [made, advice(kind, count)].filter(Boolean).join(' ')
   })
 }
 
@@ -63,17 +66,14 @@ export async function findOtherEmbedders(
     const collection = parseStoredName(stored)?.name ?? stored
     for (const { embedder, points } of await vectors.embedders(stored, filter)) {
       if (embedder === space || (embedder === null && kind === 'points')) continue
-      const [what, verb] = [
-        counted(points, kind === 'points' ? 'point' : 'note'),
-        points === 1 ? 'has' : 'have',
-      ]
-      const of = kind === 'points' ? collection : 'the hub'
+      const what = counted(points, kind === 'points' ? 'point' : 'note')
+      const where = kind === 'points' ? collection : 'the hub'
       const whose = embedder === null ? 'an embedder that was not kept' : `the embedder ${embedder}`
-      const vector = points === 1 ? 'a vector' : 'vectors'
+      const [have, them] = points === 1 ? ['has a vector', 'it'] : ['have vectors', 'them']
       found.push({
         collection,
-        found: `${what} of ${of} ${verb} ${vector} of ${whose}, not of ${space}: searches by text find ${points === 1 ? 'it' : 'them'} less well`,
-        advice: advice(kind)!,
+        found: `${what} of ${where} ${have} of ${whose}, not of ${space}: searches by text find ${them} less well`,
+        advice: advice(kind, points)!,
       })
     }
   }

@@ -54,7 +54,7 @@ const embedderPingMs = 5_000
 
 /**
  * `named.shown` is what people call the group; it may change. `named.embedder` is the space that vectors of texts are made
- * anew for, null where they stay as they are.
+ * again for, null where they stay as they are.
  */
 export async function startGenerationWriter(
   context: WriterContext,

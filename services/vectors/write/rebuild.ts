@@ -50,7 +50,7 @@ export type GenerationState = 'building' | 'switching' | 'live' | 'retired'
 export interface Generation {
   generation: number
   state: GenerationState
-  /** The space that its writer makes the vectors of texts anew for; null where they stay as they are. */
+  /** The space that its writer makes the vectors of texts again for; null where they stay as they are. */
   embedder: string | null
   /** How long the row has been in its state. */
   ageMs: number
@@ -117,7 +117,7 @@ export function runningRebuild(known: readonly Generation[]): Generation | undef
 
 /**
  * Begins a rebuild, or finds the one that runs. One caller at a time (hold a lease). `embedder` is the space that vectors of
- * texts are made anew for, by default that of the live generation. Resolves with the number of the generation that is being filled.
+ * texts are made again for, by default that of the live generation. Resolves with the number of the generation that is being filled.
  */
 export async function beginRebuild(parts: RebuildParts, embedder?: string): Promise<number> {
   const known = await listGenerations(parts.relational, parts.index)

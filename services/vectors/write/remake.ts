@@ -1,5 +1,5 @@
 /**
- * Makes the vectors of texts anew that another embedder made, while their records are read: so a generation that
+ * Makes the vectors of texts again that another embedder made, while their records are read: so a generation that
  * `flotilla rebuild embeddings` began gets vectors of one embedder, and no record in the log is changed.
  */
 
@@ -37,7 +37,7 @@ const budgetMs = requestMs
 const pingMs = 5_000
 
 /**
- * Gives `handle` the batch with its vectors made anew. While the embedder is away the records from the first stale one on
+ * Gives `handle` the batch with its vectors made again. While the embedder is away the records from the first stale one on
  * answer `unavailable`. A text that the embedder refuses keeps the vector of its record.
  */
 export function remaking<C extends Pick<CallContext, 'signal'>>(

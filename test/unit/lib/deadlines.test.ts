@@ -10,6 +10,7 @@ test('the limits of the platform fit together', () => {
 /** One change for each order that breaks it. */
 const faults: [shorter: string, change: (limits: Deadlines) => void][] = [
   ['a write of points', (d) => (d.engine.vectorWriteMs = 31_000)],
+  ['vectors made again', (d) => (d.handler.remakeMs = 16_000)],
   ['a read of points', (d) => (d.engine.vectorReadMs = 21_000)],
   ['a write of the mirror', (d) => (d.engine.mirrorWriteMs = 121_000)],
   ['connecting to Postgres', (d) => (d.engine.postgresConnectMs = 31_000)],

@@ -15,10 +15,32 @@ test('the key and the model go with every request, in batches', async () => {
   const server = await openServer()
   const embedder = openOpenAiEmbedder({ url: `${server.url}/v1/`, apiKey: 'k', model: 'm' })
   await embedder.embed(Array.from({ length: 130 }, (_, n) => `t${n}`))
-  expect(server.requests.map(({ input }) => input.length)).toEqual([64, 64, 2])
+  expect(server.requests.map(({ input }) => input.length).sort((a, b) => b - a)).toEqual([64, 64, 2])
   for (const request of server.requests) {
     expect(request).toMatchObject({ path: '/v1/embeddings', authorization: 'Bearer k', model: 'm' })
   }
+})
+
+test('long texts go in batches of bytes, four at a time, and come back in their order', async () => {
+  const server = await openServer()
+  const texts = Array.from({ length: 40 }, (_, n) => `${n} ${'水'.repeat(16_000)}`)
+  const embedder = openOpenAiEmbedder({ url: server.url })
+  const vectors = await embedder.embed(texts)
+  // 48,004 bytes each: five in 256 KiB.
+  expect(server.requests.map(({ input }) => input.length)).toEqual(new Array(8).fill(5))
+  expect(vectors).toHaveLength(40)
+  for (const n of [0, 7, 39]) expect([vectors[n]]).toEqual(await embedder.embed([texts[n]!]))
+})
+
+test('a batch that finds the endpoint away ends the others', async () => {
+  const server = await openServer()
+  server.faults = [{ status: 429, retryAfter: '60' }]
+  const texts = Array.from({ length: 64 * 20 }, (_, n) => `t${n}`)
+  await expect(openOpenAiEmbedder({ url: server.url }).embed(texts)).rejects.toMatchObject({
+    code: 'embedder_unavailable',
+    retryAfter: 60,
+  })
+  expect(server.requests.length).toBeLessThan(20)
 })
 
 test.each([
