@@ -147,6 +147,7 @@ async function embedAll(
   }
 }
 
+/** Key and headers of a message are getters, which a spread would leave out. */
 function withVector(
   message: Message<VectorUpsert>,
   vector: Float32Array | undefined,
@@ -154,5 +155,7 @@ function withVector(
 ): Message<VectorUpsert> {
   if (vector === undefined || message.value === null) return message
   const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength)
-  return { ...message, value: { ...message.value, vector: bytes, embedder } }
+  const value = { ...message.value, vector: bytes, embedder }
+  const { key, headers, partition, offset, timestamp } = message
+  return { key, headers, partition, offset, timestamp, value }
 }

@@ -1,7 +1,8 @@
 /** Points with a text instead of a vector, and the vectors that the gateway makes of them. */
 
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
+import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { createBodyThread } from '#runtime/http/json-parser.ts'
 import { createByteBudget } from '#services/vectors/accept/byte-budget.ts'
@@ -165,4 +166,20 @@ test('an embedder that refuses a text although it works is a fault of the text, 
     code: 'embedder_unavailable',
     retryAfter: 5,
   })
+})
+
+test('an embedder that never answers is away after a while, and what waits for it keeps counting', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const embedder = { embed: () => new Promise<never>(() => {}), ping: async () => {} }
+  const held = createByteBudget().begin('agent')
+  const parsed = parseUpsert(bodyOf({ id: 'a', text: 'x' }))
+  const end = vi.spyOn(held, 'end')
+  const [question, texts] = [embedQuestion(embedder, 'x'), embedTexts(embedder, parsed, held)]
+  const faults = Promise.allSettled([question, texts])
+  await vi.advanceTimersByTimeAsync(deadlines.request.embedTextsMs)
+  for (const fault of await faults) {
+    expect(fault).toMatchObject({ reason: { code: 'embedder_unavailable', retryAfter: 5 } })
+  }
+  expect(end).not.toHaveBeenCalled()
 })
