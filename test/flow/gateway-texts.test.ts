@@ -44,7 +44,7 @@ async function openOnEndpoint() {
 const letters = {
   emoji: '👩‍👩‍👧 went to 🇯🇵 with a 👍🏽',
   'right to left': 'المنارة في الميناء، המגדלור בנמל',
-  combining: 'Cafe\u0301 and Ṩ beside S\u0323\u0307',
+  combining: 'Cafe\u0301 and Ṩ next to S\u0323\u0307',
   han: '灯台の光は夜明けに消える',
   nul: 'before\u0000after the lighthouse',
   'odd spaces': '\ufeff a\u200bb \u202e c \n\t',

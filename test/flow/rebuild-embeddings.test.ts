@@ -1,4 +1,4 @@
-/** A change of the embedder: what is said about it, and vectors made again while writes go on, over kills and outages. */
+/** A change of the embedder: the warnings about it, and vectors made again while writes go on, over kills and outages. */
 
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'

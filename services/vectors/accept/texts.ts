@@ -51,7 +51,7 @@ function bytesOf(texts: ReadonlyMap<number, string>): number {
 const retryAfter = 5
 const pingMs = 5_000
 
-/** What an endpoint answers to a wrong key or model, and to a text that is too long for its model, is told apart by a ping. */
+/** A ping says whether an endpoint that refuses has a wrong key or model, or a text that is too long for its model. */
 async function settled<T>(
   embedder: Pick<Embedder, 'ping'>,
   made: Promise<T>,

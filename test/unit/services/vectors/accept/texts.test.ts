@@ -168,7 +168,7 @@ test('an embedder that refuses a text although it works is a fault of the text, 
   })
 })
 
-test('an embedder that never answers is away after a while, and what waits for it keeps counting', async () => {
+test('an embedder that never answers is away after a while, and its texts keep counting', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const embedder = { embed: () => new Promise<never>(() => {}), ping: async () => {} }

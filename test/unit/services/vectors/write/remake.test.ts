@@ -12,7 +12,7 @@ const vectorOf = (n: number) => Buffer.from(new Float32Array(1_536).fill(n).buff
 
 function message(offset: number, value: Partial<VectorUpsert> | null): Message<VectorUpsert> {
   const whole = value && { vector: vectorOf(1), payload: '{}', embedder: null, making: null, ...value }
-  // As the codec makes them: a spread leaves out what is a getter of the class.
+  // As the codec makes them: a spread leaves out the getters of the class.
   class Read implements Message<VectorUpsert> {
     readonly value = whole
     readonly timestamp = 0
