@@ -32,7 +32,7 @@ async function open(env: Record<string, string> = {}) {
       .map(({ key, value }) => [key.slice('posts/'.length), value?.embedder])
       .sort()
   }
-  return { gateway, client, send, upsert, search, written }
+  return { gateway, key, client, send, upsert, search, written }
 }
 
 async function openOnEndpoint() {
@@ -52,7 +52,7 @@ const letters = {
 }
 
 test('texts of every kind are stored, come back exactly, and are found by a text', patient, async () => {
-  const { client, send, upsert, search } = await open()
+  const { gateway, key, client, send, upsert, search } = await open()
   expect(letters.longest).toHaveLength(16_384)
   const points = Object.entries(letters).map(([id, text]) => ({ id, text, payload: { kind: id } }))
   const answer = await upsert([...points, { id: 'bare', vector: axisVector(3), payload: { text: 'mine' } }])
@@ -66,6 +66,9 @@ test('texts of every kind are stored, come back exactly, and are found by a text
   const [nearest] = (await search({ text: 'before the lighthouse', limit: 1 })).results
   expect(nearest!.id).toBe('nul')
   // The embedder of a point is nobody's business but the platform's.
+  const read = await call(gateway.vectorUrl, '/v1/vectors/get?collection=posts&id=han', { key })
+  expect(read.text).toContain('payload')
+  expect(read.text).not.toContain('embedder')
   for (const path of ['scroll', 'search']) {
     const asked = { collection: 'posts', with_payload: false, ...(path === 'search' ? { text: 'x' } : {}) }
     expect((await send(path, asked)).text).not.toContain('embedder')
