@@ -1,5 +1,6 @@
 /** Says which points have vectors of another embedder than the platform's, and which command makes them again. */
 
+import type { Logger } from 'pino'
 import { isReserved, parseStoredName } from '#engines/vectors/collections.ts'
 import type { Filter, Hit, VectorStore } from '#engines/vectors/port.ts'
 import { counted, plural } from '#lib/plural.ts'
@@ -40,6 +41,17 @@ export function embedderWarnings(
 function kindOf(collection: string, id: string): Kind {
   if (!isReserved(collection, id)) return 'points'
   return id.startsWith('note-') ? 'notes of the hub' : 'audit notes'
+}
+
+/** A line in the log for each collection with such points. */
+export async function warnOfOthers(
+  vectors: Pick<VectorStore, 'stats' | 'embedders'>,
+  space: string,
+  log: Pick<Logger, 'warn'>,
+): Promise<void> {
+  for (const { found, advice } of await findOtherEmbedders(vectors, space)) {
+    log.warn({ found, advice }, 'vectors.other-embedder')
+  }
 }
 
 interface OtherPoints {

@@ -47,7 +47,7 @@ export function remaking<C extends Pick<CallContext, 'signal'>>(
   if (space === null) return handle
   if (space !== embedder.space) {
     const advice = '`flotilla rebuild embeddings` makes all vectors by the embedder of this platform.'
-    log.warn({ generation: space, embedder: embedder.space, advice }, 'vectors.other-embedder')
+    log.warn({ made: space, embedder: embedder.space, advice }, 'index.other-embedder')
     return handle
   }
   let isSaid = false

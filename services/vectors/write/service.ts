@@ -3,16 +3,15 @@
 import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import type { VectorStore } from '#engines/vectors/port.ts'
-import { createWakeup, sleep } from '#lib/backoff.ts'
+import { createWakeup } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
-import { whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { deleteLate } from '../collections/leave-out.ts'
 import { startPurging } from '../collections/purge.ts'
 import { openCollections } from '../collections/registry.ts'
-import { findOtherEmbedders } from '../read/embedders.ts'
+import { warnOfOthers } from '../read/embedders.ts'
 import type { IndexWriter } from './generation-writer.ts'
 import { createHandler, joinApplies } from './handler.ts'
 import { vectorsIndex } from './rebuild.ts'
@@ -83,31 +82,17 @@ async function startVectorWriter(
     }),
   }
   const worker = await startIndexWriter(context, writer)
-  const looking = new AbortController()
-  void warnOfOthers(context, looking.signal)
+  const { embedder } = context.engines
+  const looking = startRepeating(
+    { what: 'counting points of other embedders', everyMs: 24 * hourMs, firstAfterMs, log: context.log },
+    () => warnOfOthers(vectors, embedder.space, context.log),
+  )
   const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
   const purging = startPurging(context, deleted)
   return {
     async close() {
-      looking.abort()
-      await Promise.all([worker.close(), forgetting.close(), purging.close()])
+      await Promise.all([worker.close(), forgetting.close(), looking.close(), purging.close()])
       await collections.close()
     },
-  }
-}
-
-/** Runs in the background, once: counting takes its time where points are many. */
-async function warnOfOthers(
-  { engines, log }: ServiceContext<'vectors' | 'embedder', unknown>,
-  signal: AbortSignal,
-): Promise<void> {
-  try {
-    await sleep(firstAfterMs, signal)
-    if (signal.aborted) return
-    for (const { found, advice } of await findOtherEmbedders(engines.vectors, engines.embedder.space)) {
-      log.warn({ found, advice }, 'vectors.other-embedder')
-    }
-  } catch (error) {
-    if (!signal.aborted) log.info(whyWaiting(error), 'vectors.embedders-not-counted')
   }
 }

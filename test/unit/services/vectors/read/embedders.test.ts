@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import type { Filter, VectorStore } from '#engines/vectors/port.ts'
-import { embedderWarnings, findOtherEmbedders } from '#services/vectors/read/embedders.ts'
+import { embedderWarnings, findOtherEmbedders, warnOfOthers } from '#services/vectors/read/embedders.ts'
 
 test('hits of another embedder are counted by it, with the command that helps', () => {
   const hits = [
@@ -55,6 +55,12 @@ test('stored points are counted by collection; notes of the hub by themselves, a
         '1,204 points of tea have vectors of the embedder old, not of new: searches by text find them less well',
       advice: '`flotilla rebuild embeddings` makes their vectors again.',
     },
+  ])
+  const warned: object[] = []
+  await warnOfOthers(vectors, 'new', { warn: (fields: object) => void warned.push(fields) } as never)
+  expect(warned).toMatchObject([
+    { found: expect.stringContaining('1 note of the hub') },
+    { found: expect.stringContaining('1,204 points of tea') },
   ])
   const audit = { key: 'tags', match: { value: 'auth' } }
   for (const [collection, filter] of asked) {

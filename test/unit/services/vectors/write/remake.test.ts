@@ -98,7 +98,7 @@ test('only texts of another embedder get a new vector', async () => {
 test('a generation without an embedder, or with another than that of the process, takes vectors as they are', async () => {
   expect((await run([stale(0)], { space: null })).taken).toEqual([[1, 'old']])
   const other = await run([stale(0)], { space: 'elsewhere' })
-  expect([other.taken, other.warned]).toEqual([[[1, 'old']], ['vectors.other-embedder']])
+  expect([other.taken, other.warned]).toEqual([[[1, 'old']], ['index.other-embedder']])
 })
 
 test('while the embedder is away everything from the first stale record on waits', async () => {
