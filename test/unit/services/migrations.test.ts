@@ -28,6 +28,7 @@ const published: Record<string, string> = {
   '018-users.sql': '3ad8baa3373f9621',
   '019-emails.sql': '8af8af4697b6750d',
   '020-collections.sql': '6a595d141be518f2',
+  '021-embedders.sql': '191b2050f4672696',
 }
 
 it('is what databases have applied', () => {
