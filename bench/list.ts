@@ -3,6 +3,7 @@
 import { localSearchBench } from '../packages/stidx/bench/local-search.ts'
 import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
+import { embedderBench } from './embedder.ts'
 import { failoverBench } from './failover.ts'
 import { fleetBench } from './fleet.ts'
 import { footprintBench } from './footprint.ts'
@@ -27,6 +28,7 @@ export const benches: readonly Bench[] = [
   searchPgBench,
   searchPgOthersBench,
   upsertBench,
+  embedderBench,
   consumerBench,
   producerBench,
   localSearchBench,

@@ -65,7 +65,7 @@ export function registerEmbeddings(scope: FastifyInstance, gateway: Gateway): vo
         tags: ['platform'],
         summary: "Turn texts into vectors with the platform's embedder",
         description:
-          'The built-in embedder is lexical: texts are near when they share words, whatever they mean. A model that knows meaning is named in `EMBEDDINGS_URL`.',
+          'Points and searches take a `text` as it is; this route is for vectors that your own program keeps or compares. The built-in embedder knows English words and their meaning; another model is named in `EMBEDDINGS_URL`.',
         body,
         response: { 200: answer },
       },
