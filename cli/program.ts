@@ -65,6 +65,8 @@ const nouns: Record<string, () => Promise<Register>> = {
     const { goalActions } = await import('#operations/goals.ts')
     return noun('goals', 'goals of agents and people', goalActions)
   },
+  remember: async () => noun('remember', '', await memoryOf('remember')),
+  recall: async () => noun('recall', '', await memoryOf('recall')),
   collections: async () => {
     const { collectionActions } = await import('#operations/collections.ts')
     return noun('collections', 'where points are kept: made, listed, deleted', collectionActions)
@@ -116,6 +118,11 @@ const groups: Readonly<Record<string, string>> = {
   tour: 'Help:',
 }
 
+async function memoryOf(name: string): Promise<readonly Action[]> {
+  const { memoryActions } = await import('#operations/memory.ts')
+  return memoryActions.filter((action) => action.name === name)
+}
+
 /** Whose verbs are all actions; what mounts them is loaded with the noun. */
 async function noun(name: string, text: string, actions: readonly Action[]): Promise<Register> {
   const { mountActions } = await import('./mount-actions.ts')
@@ -134,6 +141,7 @@ const singulars: Readonly<Record<string, string>> = {
   secret: 'secrets',
   webhook: 'webhooks',
   'dead-letter': 'dead-letters',
+  collection: 'collections',
 }
 
 function registerVersion(program: Program): void {

@@ -15,6 +15,7 @@ import { followRequestAction } from './follow/follow-request.ts'
 import { goalActions } from './goals.ts'
 import { groupActions } from './groups.ts'
 import { lagOperation } from './lag.ts'
+import { memoryActions } from './memory.ts'
 import { noteActions } from './notes.ts'
 import type { Operation } from './operation.ts'
 import { rebuildActions } from './rebuild.ts'
@@ -44,6 +45,7 @@ export const actions: readonly Action[] = [
   ...statsActions,
   ...collectionActions,
   searchCollectionAction,
+  ...memoryActions,
   ...topicActions,
   ...groupActions,
   ...noteActions,

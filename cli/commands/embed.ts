@@ -14,9 +14,7 @@ export function registerEmbed(program: Program, cli: Cli): void {
     .command('embed')
     .argument('<text>', 'the text')
     .summary("a text's vector, by the platform's embedder")
-    .description(
-      "a vector of 1536 numbers for a text, by the platform's embedder",
-    )
+    .description("a vector of 1536 numbers for a text, by the platform's embedder")
   describe(embed, 'flotilla embed "where is the harbour master" --json').action(
     async (text: string, options: { json?: boolean }) => {
       const { model, vector } = await embedText(cli, text)

@@ -35,7 +35,7 @@ export function openWordsFile(path: string) {
     pragma locking_mode = exclusive; pragma cache_size = -65536; begin`)
   return {
     /** The words of one collection and generation. */
-    open: (name: string): Words => openWords(db, `"w_${name}"`),
+    open: (name: string): Words => openWords(db, `"w_${name.replace(/-(\d+)$/, '_$1')}"`),
     close(): void {
       db.exec('commit')
       db.close()

@@ -4,48 +4,26 @@
  */
 
 import { readFileSync } from 'node:fs'
-import { withoutAuditNotes } from './audit-notes.ts'
 import { type FindAnswer, type FindOptions, find } from './find.ts'
 import { defaultHubUrl, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
 import { createKeyHolder } from './key-holder.ts'
+import { type Collections, collectionsOver, type Memory, memoryOver } from './memory.ts'
 import { pathPart } from './path-part.ts'
 import { ownProblem } from './problem-error.ts'
 import type { RunCalls } from './run-types.ts'
 import { defaultRunUrl, runsOver } from './runs.ts'
-import {
-  authorized,
-  type Call,
-  createTransport,
-  get,
-  post,
-  read,
-  type TransportOptions,
-} from './transport.ts'
+import { authorized, type Call, createTransport, get, post, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,
   AgentDebug,
   Embeddings,
-  Filter,
   FireAnswer,
   FiredEvent,
   FireOptions,
   Health,
   OperationState,
-  Point,
-  ReadOptions,
-  RecallOptions,
-  ScrollAnswer,
-  ScrolledPoint,
-  ScrollRequest,
-  SearchAnswer,
-  SearchPgAnswer,
-  SearchPgRequest,
-  SearchRequest,
   Stats,
-  StoredPoint,
-  UpsertOptions,
-  WriteOptions,
 } from './types.ts'
 import { fireOver, openWebhookTransport } from './webhooks.ts'
 
@@ -53,6 +31,7 @@ export { withoutAuditNotes } from './audit-notes.ts'
 export type { FindAnswer, FindOptions, FoundRecord } from './find.ts'
 export type * from './hub-types.ts'
 export { createMainApi, type MainApi, type MainApiOptions, type MainApiRequest } from './main-api.ts'
+export type { Collections, Memory } from './memory.ts'
 export { ProblemError } from './problem-error.ts'
 export type { RecordsOptions, TopicRecord } from './records.ts'
 export type * from './run-types.ts'
@@ -80,29 +59,11 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   now?: () => number
 }
 
-export interface Client extends RunCalls {
+export interface Client extends RunCalls, Omit<Memory, 'remember'> {
   /** A valid gateway key: made by handshake and verification when none is held. */
   apiKey(): Promise<string>
-  /** At most 1,000 points. Retried only with an `idempotencyKey`. */
-  upsert(collection: string, points: Point[], options?: UpsertOptions): Promise<AcceptedOperation>
-  search(request: SearchRequest): Promise<SearchAnswer>
-  /** The points nearest to a text, by the platform's embedder. Audit notes are left out unless the filter asks for them. */
-  recall(collection: string, text: string, options?: RecallOptions): Promise<SearchAnswer>
-  /** The nearest rows of a table of the relational mirror; `filterSql` is an SQL condition over its columns. */
-  searchPg(request: SearchPgRequest): Promise<SearchPgAnswer>
-  scroll(request: ScrollRequest): Promise<ScrollAnswer>
-  /** Every point of a collection (or of a filter), page by page. */
-  scrollAll(request: ScrollRequest): AsyncGenerator<ScrolledPoint>
-  count(collection: string, options?: ReadOptions & { filter?: Filter }): Promise<number>
-  /** Deleting is safe to repeat, so it is retried. */
-  delete(collection: string, ids: string[], options?: WriteOptions): Promise<AcceptedOperation>
-  /** One point; throws ProblemError `point_not_found`. */
-  get(collection: string, id: string, options?: ReadOptions): Promise<StoredPoint>
-  getMany(
-    collection: string,
-    ids: string[],
-    options?: ReadOptions,
-  ): Promise<{ points: StoredPoint[]; missing: string[] }>
+  /** Points, texts and collections; the functions for points are those of the client itself, too. */
+  memory: Memory & { collections: Collections }
   /** Searches a local index and gets the records that it names from the gateway, and no others. */
   find(query: string, options?: FindOptions): Promise<FindAnswer>
   operation(operationId: string): Promise<OperationState>
@@ -147,53 +108,17 @@ export function createClient(options: ClientOptions): Client {
   const operation = (id: string, signal?: AbortSignal) =>
     keyed<OperationState>(get(`v1/operations/${pathPart(id)}`, {}, signal))
 
-  const client: Client = {
+  const waiting: Client['waitFor'] = (given, { timeoutMs = waitForMs, signal } = {}) =>
+    waitFor((asking) => operation(idOf(given), asking), timeoutMs, signal)
+  const memory = memoryOver(keyed, waiting)
+
+  return {
     apiKey: keys.get,
-    upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
-    search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
-    async recall(collection, text, { filter, ...options } = {}) {
-      const { data } = await client.embeddings(text)
-      options.signal?.throwIfAborted()
-      const asked = withoutAuditNotes(collection, filter)
-      return client.search({
-        ...options,
-        collection,
-        vector: data[0]!.embedding,
-        ...(asked ? { filter: asked } : {}),
-      })
-    },
-    searchPg: (request) => keyed(post('v1/vectors/search-pg', searchPgBody(request), request.signal)),
-    scroll: (request) => keyed(post('v1/vectors/scroll', scrollBody(request), request.signal)),
-    async *scrollAll(request) {
-      let offset = request.offset
-      do {
-        const page = await client.scroll({ ...request, ...(offset === undefined ? {} : { offset }) })
-        yield* page.points
-        offset = page.next_offset ?? undefined
-      } while (offset !== undefined)
-    },
-    async count(collection, given = {}) {
-      const body = { collection, filter: given.filter, after: given.after }
-      const query = { ...body, filter: given.filter && JSON.stringify(given.filter) }
-      const answer = await keyed<{ count: number }>(read('v1/vectors/count', query, body, given.signal))
-      return answer.count
-    },
-    delete: (collection, ids, given = {}) =>
-      keyed({
-        ...post('v1/vectors/delete', { collection, ids }, given.signal),
-        method: 'DELETE',
-        query: waitQuery(given),
-      }),
-    get: (collection, id, given = {}) =>
-      keyed(get('v1/vectors/get', { collection, id, after: given.after }, given.signal)),
-    getMany(collection, ids, given = {}) {
-      const asked = { collection, ids, after: given.after }
-      return keyed(read('v1/vectors/get', asked, asked, given.signal))
-    },
-    find: (query, given = {}) => find(query, { ...localIndexOf(options), ...given }, client.getMany),
+    ...memory,
+    memory: { ...memory, collections: collectionsOver(keyed) },
+    find: (query, given = {}) => find(query, { ...localIndexOf(options), ...given }, memory.getMany),
     operation: (id) => operation(id),
-    waitFor: (given, waiting = {}) =>
-      waitFor((signal) => operation(idOf(given), signal), waiting.timeoutMs ?? waitForMs, waiting.signal),
+    waitFor: waiting,
     embeddings: (input) => keyed(post('v1/embeddings', { input })),
     ...hubOver({
       respond: (call) => keys.with((key) => hub.respond(authorized(call, key))),
@@ -214,7 +139,6 @@ export function createClient(options: ClientOptions): Client {
       runs.close()
     },
   }
-  return client
 }
 
 function privateKeyOf(options: ClientOptions): string {
@@ -225,57 +149,6 @@ function privateKeyOf(options: ClientOptions): string {
 
 function localIndexOf({ localIndex }: ClientOptions): FindOptions {
   return localIndex === undefined ? {} : { index: localIndex }
-}
-
-function upsertCall(collection: string, points: Point[], options: UpsertOptions): Call {
-  const body = {
-    collection,
-    points: points.map((point) => ({ ...point, vector: Array.from(point.vector) })),
-  }
-  return {
-    ...post('v1/vectors/upsert', body, options.signal),
-    query: waitQuery(options),
-    headers: options.idempotencyKey === undefined ? {} : { 'idempotency-key': options.idempotencyKey },
-    repeatable: options.idempotencyKey !== undefined,
-  }
-}
-
-function waitQuery(options: WriteOptions): NonNullable<Call['query']> {
-  return { wait: options.wait ? 'true' : undefined }
-}
-
-function searchBody(request: SearchRequest) {
-  return {
-    ...scrollBody(request),
-    vector: Array.from(request.vector),
-    score_threshold: request.scoreThreshold,
-  }
-}
-
-function searchPgBody(request: SearchPgRequest) {
-  return {
-    table: request.table ?? 'embeddings',
-    vector: Array.from(request.vector),
-    limit: request.limit,
-    metric: 'cosine',
-    filter_sql: request.filterSql,
-    with_payload: request.withPayload,
-    with_vector: request.withVector,
-    after: request.after,
-  }
-}
-
-/** Fields that are undefined are left out by JSON. */
-function scrollBody(request: ScrollRequest | SearchRequest) {
-  return {
-    collection: request.collection,
-    limit: request.limit,
-    offset: 'offset' in request ? request.offset : undefined,
-    filter: request.filter,
-    with_payload: request.withPayload,
-    with_vector: request.withVector,
-    after: request.after,
-  }
 }
 
 function idOf(operation: string | AcceptedOperation): string {

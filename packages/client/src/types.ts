@@ -2,10 +2,32 @@
 
 export type JsonValue = null | string | number | boolean | JsonValue[] | { [key: string]: JsonValue }
 
-export interface Point {
-  id: string
-  vector: number[] | Float32Array
-  payload?: { [key: string]: JsonValue }
+/** A vector, or a text of which the platform makes one, and that becomes `payload.text`. */
+export type Point = { id: string; payload?: { [key: string]: JsonValue } } & (
+  | { vector: number[] | Float32Array; text?: undefined }
+  | { text: string; vector?: undefined }
+)
+
+/** A point whose id may be left out. */
+export type Remembered = Point extends infer P
+  ? P extends Point
+    ? Omit<P, 'id'> & { id?: string }
+    : never
+  : never
+
+export interface RememberOptions {
+  /** Default true: until searches find it. */
+  wait?: boolean
+  signal?: AbortSignal
+}
+
+export interface Collection {
+  name: string
+  description: string | null
+  points: number
+  /** The agent, or the person by uid; `platform` for its own four. */
+  created_by: string
+  created_at: string
 }
 
 export interface StoredPoint {
@@ -34,7 +56,9 @@ export interface ReadOptions {
 
 export interface SearchRequest extends ReadOptions {
   collection: string
-  vector: number[] | Float32Array
+  /** Either a vector or a text. */
+  vector?: number[] | Float32Array | undefined
+  text?: string | undefined
   limit?: number
   scoreThreshold?: number
   filter?: Filter
@@ -52,6 +76,8 @@ export interface Hit {
 export interface RecallOptions extends ReadOptions {
   /** Default 10. */
   limit?: number
+  /** Hits below this score are left out. */
+  scoreThreshold?: number
   /** One that asks for the tag `auth` or `vector`, or for an `operation`, gets audit notes, too. */
   filter?: Filter
 }
@@ -60,6 +86,8 @@ export interface SearchAnswer {
   results: Hit[]
   took_ms: number
   records_scanned: number
+  /** Where another embedder made some of the hits than the question. */
+  warnings?: string[]
 }
 
 export interface SearchPgRequest extends ReadOptions {

@@ -27,7 +27,7 @@ test('a filter that asks for audit notes, and one for another collection, stay a
   expect(withoutAuditNotes('posts', filter)).toBe(filter)
 })
 
-test('recall embeds the text and searches without audit notes', async () => {
+test('recall searches by the text, without audit notes', async () => {
   const { privateKey } = await import('node:crypto').then(({ generateKeyPairSync }) =>
     generateKeyPairSync('ed25519'),
   )
@@ -35,7 +35,6 @@ test('recall embeds the text and searches without audit notes', async () => {
   const answers: Record<string, object> = {
     '/v1/auth/handshake': { server_nonce: 'cafe', public_key_fingerprint: 'SHA256:x' },
     '/v1/auth/verify': { api_key: key, expires_in: 3_600 },
-    '/v1/embeddings': { data: [{ embedding: [0.6, 0.8] }] },
     '/v1/vectors/search': { results: [{ id: 'note-1', score: 0.9 }], took_ms: 1, records_scanned: 1 },
   }
   const client = createClient({
@@ -55,11 +54,10 @@ test('recall embeds the text and searches without audit notes', async () => {
   const { results } = await client.recall('fleet_notes', 'Is it repaired?', { limit: 3 })
   expect(results.map(({ id }) => id)).toEqual(['note-1'])
   expect(sent).toEqual([
-    { path: '/v1/embeddings', input: 'Is it repaired?' },
     {
       path: '/v1/vectors/search',
       collection: 'fleet_notes',
-      vector: [0.6, 0.8],
+      text: 'Is it repaired?',
       limit: 3,
       filter: { must: [], must_not: audited },
     },

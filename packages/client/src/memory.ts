@@ -1,0 +1,216 @@
+/** The memory of the fleet: points and texts in collections. */
+
+import { randomUUID } from 'node:crypto'
+import { withoutAuditNotes } from './audit-notes.ts'
+import { pathPart } from './path-part.ts'
+import { ProblemError } from './problem-error.ts'
+import { type Call, get, post, read } from './transport.ts'
+import type {
+  AcceptedOperation,
+  Collection,
+  Filter,
+  OperationState,
+  Point,
+  ReadOptions,
+  RecallOptions,
+  Remembered,
+  RememberOptions,
+  ScrollAnswer,
+  ScrolledPoint,
+  ScrollRequest,
+  SearchAnswer,
+  SearchPgAnswer,
+  SearchPgRequest,
+  SearchRequest,
+  StoredPoint,
+  UpsertOptions,
+  WriteOptions,
+} from './types.ts'
+
+export interface Memory {
+  /**
+   * Stores texts, or points whose ids may be left out: each gets an id of its own then, so that the same text twice is two
+   * points. Resolves with the ids once searches find them (`wait: false`: once they are accepted). Safe to repeat by itself, any number of points.
+   */
+  remember(
+    collection: string,
+    what: string | readonly (string | Remembered)[],
+    options?: RememberOptions,
+  ): Promise<{ ids: string[] }>
+  /** The points nearest to a text. Audit notes are left out unless the filter asks for them. */
+  recall(collection: string, text: string, options?: RecallOptions): Promise<SearchAnswer>
+  /** At most 1,000 points. Retried only with an `idempotencyKey`. */
+  upsert(collection: string, points: Point[], options?: UpsertOptions): Promise<AcceptedOperation>
+  /** By a `vector` or a `text`. */
+  search(request: SearchRequest): Promise<SearchAnswer>
+  /** The nearest rows of a table of the relational mirror; `filterSql` is an SQL condition over its columns. */
+  searchPg(request: SearchPgRequest): Promise<SearchPgAnswer>
+  scroll(request: ScrollRequest): Promise<ScrollAnswer>
+  /** Every point of a collection (or of a filter), page by page. */
+  scrollAll(request: ScrollRequest): AsyncGenerator<ScrolledPoint>
+  count(collection: string, options?: ReadOptions & { filter?: Filter }): Promise<number>
+  /** Deleting is safe to repeat, so it is retried. */
+  delete(collection: string, ids: string[], options?: WriteOptions): Promise<AcceptedOperation>
+  /** One point; throws ProblemError `point_not_found`. */
+  get(collection: string, id: string, options?: ReadOptions): Promise<StoredPoint>
+  getMany(
+    collection: string,
+    ids: string[],
+    options?: ReadOptions,
+  ): Promise<{ points: StoredPoint[]; missing: string[] }>
+}
+
+/** Members make collections, admins delete them. */
+export interface Collections {
+  list(): Promise<Collection[]>
+  /** Throws ProblemError `collection_exists`. */
+  create(name: string, options?: { description?: string }): Promise<Collection>
+  /** Throws ProblemError `collection_not_found`. */
+  get(name: string): Promise<Collection>
+  /** With all its points. */
+  delete(name: string): Promise<void>
+}
+
+/** Sends a call with the agent's key. */
+type Keyed = <T>(call: Call) => Promise<T>
+
+type WaitFor = (operation: AcceptedOperation, options: { signal?: AbortSignal }) => Promise<OperationState>
+
+/** Points of one upsert. */
+const pointsMax = 1_000
+
+export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
+  const memory: Memory = {
+    async remember(collection, what, { wait = true, ...options } = {}) {
+      const given = typeof what === 'string' ? [what] : what
+      const points = given.map((one): Point => {
+        const point = typeof one === 'string' ? { text: one } : one
+        return { ...point, id: point.id ?? randomUUID() } as Point
+      })
+      for (let from = 0; from < points.length; from += pointsMax) {
+        const part = points.slice(from, from + pointsMax)
+        const accepted = await memory.upsert(collection, part, {
+          ...options,
+          wait,
+          idempotencyKey: randomUUID(),
+        })
+        if (!wait || accepted.status === 'applied') continue
+        const { status, error } = await waitFor(accepted, options)
+        if (status === 'failed') throw failed(error)
+      }
+      return { ids: points.map(({ id }) => id) }
+    },
+    async recall(collection, text, { filter, ...options } = {}) {
+      const asked = withoutAuditNotes(collection, filter)
+      return memory.search({ ...options, collection, text, ...(asked ? { filter: asked } : {}) })
+    },
+    upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
+    search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
+    searchPg: (request) => keyed(post('v1/vectors/search-pg', searchPgBody(request), request.signal)),
+    scroll: (request) => keyed(post('v1/vectors/scroll', scrollBody(request), request.signal)),
+    async *scrollAll(request) {
+      let offset = request.offset
+      do {
+        const page = await memory.scroll({ ...request, ...(offset === undefined ? {} : { offset }) })
+        yield* page.points
+        offset = page.next_offset ?? undefined
+      } while (offset !== undefined)
+    },
+    async count(collection, given = {}) {
+      const body = { collection, filter: given.filter, after: given.after }
+      const query = { ...body, filter: given.filter && JSON.stringify(given.filter) }
+      const answer = await keyed<{ count: number }>(read('v1/vectors/count', query, body, given.signal))
+      return answer.count
+    },
+    delete: (collection, ids, given = {}) =>
+      keyed({
+        ...post('v1/vectors/delete', { collection, ids }, given.signal),
+        method: 'DELETE',
+        query: waitQuery(given),
+      }),
+    get: (collection, id, given = {}) =>
+      keyed(get('v1/vectors/get', { collection, id, after: given.after }, given.signal)),
+    getMany(collection, ids, given = {}) {
+      const asked = { collection, ids, after: given.after }
+      return keyed(read('v1/vectors/get', asked, asked, given.signal))
+    },
+  }
+  return memory
+}
+
+/** As the gateway answers a caller that waits. */
+function failed(detail = 'the operation failed'): ProblemError {
+  const unknown = { requestId: undefined, retryAfter: undefined, errors: [] }
+  return new ProblemError({ code: 'operation_failed', status: 502, detail, ...unknown })
+}
+
+export function collectionsOver(keyed: Keyed): Collections {
+  const path = (name: string) => `v1/collections/${pathPart(name)}`
+  return {
+    list: async () => (await keyed<{ collections: Collection[] }>(get('v1/collections', {}))).collections,
+    create: (name, { description } = {}) =>
+      keyed({
+        ...post('v1/collections', { name, description }),
+        headers: { 'idempotency-key': randomUUID() },
+        repeatable: true,
+      }),
+    get: (name) => keyed(get(path(name), {})),
+    async delete(name) {
+      await keyed({ ...get(path(name), {}), method: 'DELETE' })
+    },
+  }
+}
+
+function upsertCall(collection: string, points: Point[], options: UpsertOptions): Call {
+  const body = {
+    collection,
+    points: points.map((point) =>
+      point.vector === undefined ? point : { ...point, vector: Array.from(point.vector) },
+    ),
+  }
+  return {
+    ...post('v1/vectors/upsert', body, options.signal),
+    query: waitQuery(options),
+    headers: options.idempotencyKey === undefined ? {} : { 'idempotency-key': options.idempotencyKey },
+    repeatable: options.idempotencyKey !== undefined,
+  }
+}
+
+function waitQuery(options: WriteOptions): NonNullable<Call['query']> {
+  return { wait: options.wait ? 'true' : undefined }
+}
+
+function searchBody(request: SearchRequest) {
+  return {
+    ...scrollBody(request),
+    vector: request.vector && Array.from(request.vector),
+    text: request.text,
+    score_threshold: request.scoreThreshold,
+  }
+}
+
+function searchPgBody(request: SearchPgRequest) {
+  return {
+    table: request.table ?? 'embeddings',
+    vector: Array.from(request.vector),
+    limit: request.limit,
+    metric: 'cosine',
+    filter_sql: request.filterSql,
+    with_payload: request.withPayload,
+    with_vector: request.withVector,
+    after: request.after,
+  }
+}
+
+/** Fields that are undefined are left out by JSON. */
+function scrollBody(request: ScrollRequest | SearchRequest) {
+  return {
+    collection: request.collection,
+    limit: request.limit,
+    offset: 'offset' in request ? request.offset : undefined,
+    filter: request.filter,
+    with_payload: request.withPayload,
+    with_vector: request.withVector,
+    after: request.after,
+  }
+}
