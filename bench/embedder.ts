@@ -35,7 +35,7 @@ export const embedderBench: Bench = {
         memory,
       ]
       report(`  ${rows.map(({ what, measured }) => `${what} ${measured.toFixed(3)}`).join(', ')}`)
-      return [...rows, await besideRow(report)]
+      return [...rows, await meanwhileRow(report)]
     } finally {
       await meaning.close()
       await lexical.close()
@@ -141,7 +141,7 @@ function memoryRow(): BenchRow {
 }
 
 /** One agent searches by vector on the running platform, alone and while another one upserts. */
-async function besideRow(report: (text: string) => void): Promise<BenchRow> {
+async function meanwhileRow(report: (text: string) => void): Promise<BenchRow> {
   const stage = await openPlatformStage(['relational-writer'], { BENCH_CALLERS: '2' })
   try {
     const [caller, writer] = (await Promise.all(
@@ -178,14 +178,14 @@ async function besideRow(report: (text: string) => void): Promise<BenchRow> {
     const upserting = ask(writer, 'upsert', { collection: 'knowledgebase', points }).finally(() => {
       over = true
     })
-    const beside = await searching(() => over)
+    const meanwhile = await searching(() => over)
     await upserting
     const ms = Math.round(performance.now() - begun)
-    report(`  ${longTexts} texts in ${ms} ms, ${beside.length} searches meanwhile`)
+    report(`  ${longTexts} texts in ${ms} ms, ${meanwhile.length} searches meanwhile`)
     return {
       what: `p95 of a search while ${longTexts} of the longest texts are embedded`,
       unit: 'ms',
-      measured: quantile(beside, 0.95),
+      measured: quantile(meanwhile, 0.95),
       peer: { what: 'the same search alone', value: alone },
       bar: { max: 2 },
     }

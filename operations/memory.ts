@@ -85,7 +85,7 @@ const recallAction = defineAction({
   summary: 'Find the points of a collection that are nearest to a text',
   needs: ['vectors', 'embedder'],
   args: Type.Object({
-    text: Type.String({ description: 'what is looked for' }),
+    text: Type.String({ description: 'a question' }),
     collection,
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
   }),

@@ -46,7 +46,7 @@ const habitual = /\.(ts|tsx|js|cjs|mjs|sql|md)$/
 
 /** Texts of others, data, files made from published schemas, and this list. */
 const skipped =
-  /^(LICENSE|package-lock\.json|test\/data\/|test\/fixtures\/|packages\/stidx\/test\/data\/|scripts\/check-words\.ts|.*\.avsc$|schemas\/published\.json|schemas\/types\.ts|.*openapi.*\.json$)/
+  /^(LICENSE|package-lock\.json|test\/data\/|bench\/data\/|test\/fixtures\/|packages\/stidx\/test\/data\/|scripts\/check-words\.ts|.*\.avsc$|schemas\/published\.json|schemas\/types\.ts|.*openapi.*\.json$)/
 
 const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
   cwd: projectRoot,

@@ -12,7 +12,7 @@ import type { Embedder } from './port.ts'
 
 /** Up to so many characters hold the caller's thread up for a few milliseconds at most. */
 const charactersHere = 10_000
-/** Of texts that wait for the thread, in characters of two bytes; one call may have more. */
+/** Characters of texts that may wait for the thread, two bytes each; one call may have more. */
 const charactersWaitingMax = 32 * 2 ** 20
 const idleMs = 60_000
 const heapMbMax = 256

@@ -135,6 +135,35 @@ test('a member writes a note, answers it, and finds it', async () => {
   expect(await page.getByLabel('Where').inputValue()).toBe('tags=auth')
 })
 
+test('a collection is made, described, searched by a text, and deleted by its name', async () => {
+  const page = await platform.signedIn('admin')
+  await goTo(page, 'search', 'Search')
+  await page.getByRole('button', { name: 'Make a collection' }).click()
+  await page.getByLabel('Name').fill('Tea')
+  await page.getByLabel('Description').fill('What the shop knows')
+  await page.getByRole('button', { name: 'Make', exact: true }).click()
+  await page.getByLabel('Name').fill('tea')
+  await page.getByRole('button', { name: 'Make', exact: true }).click()
+  const row = page.getByRole('row').filter({ hasText: 'What the shop knows' })
+  await row.waitFor()
+  const client = await platform.clientOf('brewer')
+  await client.memory.remember('tea', 'Sencha is brewed at 70 degrees, for two minutes.')
+  await goTo(page, 'search?in=tea&text=how+many+degrees+for+sencha', 'Search')
+  await page.getByText('Sencha is brewed at 70 degrees').first().waitFor()
+  expect(await violationsOf(page)).toEqual([])
+  await page.getByRole('button', { name: 'Delete tea' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Delete tea' })
+  await dialog.getByRole('textbox').fill('tea')
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).click()
+  await row.waitFor({ state: 'detached' })
+  await client.close()
+
+  const viewer = await platform.signedIn('viewer')
+  await goTo(viewer, 'search', 'Search')
+  await viewer.getByRole('region', { name: 'Collections' }).getByText('almemsha').waitFor()
+  expect(await viewer.getByRole('button', { name: 'Make a collection' }).count()).toBe(0)
+})
+
 /** Records that cannot be decoded: the audit-writer parks them. */
 async function park(count: number): Promise<string> {
   const key = `bad-${Math.random()}`

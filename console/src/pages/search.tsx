@@ -4,43 +4,17 @@ import { type FormEvent, useId } from 'react'
 import { Link } from 'wouter'
 import { useFilters } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
-import { bytes, count, plural } from '../data/format.ts'
+import { count, plural } from '../data/format.ts'
 import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Copyable } from '../ui/copyable.tsx'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Loaded } from '../ui/loaded.tsx'
 import { Page, Section } from '../ui/page.tsx'
-import { type Column, Table } from '../ui/table.tsx'
+import { Collections } from './collections.tsx'
 
-type Collection = Data['Collections']['collections'][number]
 type Hit = Data['FoundPoints']['results'][number]
 type Condition = NonNullable<Data['CollectionSearch']['filter']>['must'][number]
-
-const columns: readonly Column<Collection>[] = [
-  { name: 'Collection', cell: ({ collection }) => collection, by: ({ collection }) => collection },
-  { name: 'Points', cell: ({ points }) => count(points), by: ({ points }) => points, numeric: true },
-  {
-    name: 'Index',
-    cell: indexIn,
-    wide: true,
-  },
-  {
-    name: 'Size',
-    cell: ({ index_bytes }) => bytes(index_bytes),
-    by: ({ index_bytes }) => index_bytes,
-    numeric: true,
-    wide: true,
-  },
-]
-
-/** As `flotilla stats` says it: a small collection has no index, which is no fault. */
-function indexIn({ index_status, indexed_share }: Collection): string {
-  const isReady = index_status === 'ready'
-  if (isReady && indexed_share === 0) return 'exact search (small)'
-  if (isReady && indexed_share === 1) return index_status
-  return `${index_status}, ${Math.round(indexed_share * 100)} % indexed`
-}
 
 export default function Search() {
   const collections = useRead(['collections'], () => take(api.GET('/api/v1/collections')), 15_000)
@@ -51,16 +25,7 @@ export default function Search() {
           <>
             <Question names={collections.map(({ collection }) => collection)} />
             <Answer first={collections[0]?.collection ?? 'fleet_notes'} />
-            <Section title="Collections">
-              <Table<Collection>
-                label="Collections"
-                id="c-"
-                columns={columns}
-                rows={collections}
-                keyOf={({ collection }) => collection}
-                empty={<Empty title="No collections" />}
-              />
-            </Section>
+            <Collections collections={collections} />
           </>
         )}
       </Loaded>
@@ -170,7 +135,7 @@ function Hits({ collection, body }: { collection: string; body: Data['Collection
   return (
     <Section title={body.like === undefined ? 'Found' : `Like ${body.like}`}>
       <Loaded of={found}>
-        {({ results, took_ms, records_scanned, weak_below }) => {
+        {({ results, took_ms, records_scanned, weak_below, warnings = [] }) => {
           const hits = results.filter((hit) => isStrong(hit, weak_below))
           const weak = results.filter((hit) => !isStrong(hit, weak_below))
           return (
@@ -178,6 +143,11 @@ function Hits({ collection, body }: { collection: string; body: Data['Collection
               <p className="dim" role="status">
                 {plural(hits.length, 'hit')} of {plural(records_scanned, 'point')} in {count(took_ms)} ms
               </p>
+              {warnings.map((warning) => (
+                <p key={warning} role="note">
+                  {warning}
+                </p>
+              ))}
               {hits.length === 0 && <Empty title="Nothing found" />}
               <HitList label="Hits, the best first" hits={hits} collection={collection} />
               {weak.length > 0 && (
@@ -246,7 +216,7 @@ function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
   const [params] = useFilters()
   const where = params.get('where')
   const { id, score, payload = {} } = hit
-  const { title, status, tags, updated_at } = payload
+  const { title, text, status, tags, updated_at } = payload
   const share = Math.max(0, Math.min(100, score * 100))
   return (
     <>
@@ -267,9 +237,16 @@ function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
           Similar<span className="hidden"> to {id}</span>
         </Link>
       </div>
+      {typeof text === 'string' && <p className="wrap">{beginningOf(text)}</p>}
       <Json label="Payload" value={payload} />
     </>
   )
+}
+
+const shownMax = 300
+
+function beginningOf(text: string): string {
+  return text.length > shownMax ? `${text.slice(0, shownMax).toWellFormed()}…` : text
 }
 
 /** Adds itself to the conditions. */

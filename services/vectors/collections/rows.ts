@@ -87,7 +87,7 @@ interface NewCollection {
   /** The agent id, or the uid of a person. */
   createdBy: string
   requestId?: string
-  /** Of a request that may run again: the same one makes the same. */
+  /** A request that may run again makes the same again. */
   making?: string
 }
 

@@ -17,7 +17,7 @@ type Handle<C> = (messages: Message<VectorUpsert>[], context: C) => Promise<Batc
 
 interface RemakeParts {
   embedder: Pick<Embedder, 'space' | 'embed' | 'ping'>
-  /** Of the generation; null where vectors stay as they are. */
+  /** The generation's; null where vectors stay as they are. */
   space: string | null
   log: Pick<Logger, 'warn'>
 }
