@@ -40,8 +40,12 @@ export const exportOperation = defineOperation({
   },
 })
 
-/** A record of a local index. The id and the collection are the point's own, whatever its payload says. */
+/**
+ * A record of a local index. The id and the collection are the point's own, whatever its payload says; the text that its vector was
+ * made of is the body, which such an index searches.
+ */
 function lineOf({ id, payload = {} }: ScrolledPoint, collection: string): string {
-  const { id: _id, collection: _collection, ...rest } = payload
-  return `${JSON.stringify({ id, ...rest, collection })}\n`
+  const { id: _id, collection: _collection, text, ...rest } = payload
+  const body = typeof text === 'string' && rest.body === undefined ? { body: text } : { text }
+  return `${JSON.stringify({ id, ...body, ...rest, collection })}\n`
 }

@@ -261,7 +261,30 @@ export function describeCollections(driver: string, engines: () => Promise<Envir
       expect(await search("collection like 's%'")).toEqual([])
     })
 
+    it('has room for 256, and each is there after a restart', async () => {
+      const names = async () => {
+        const { json } = await own.ask('GET', '/v1/collections')
+        return (json.collections as { name: string }[]).map(({ name }) => name)
+      }
+      const before = (await names()).length
+      for (let n = before; n < 256; n++) expect((await own.create(`many-${n}`)).status).toBe(201)
+      expect(await own.create('one-more')).toMatchObject({
+        status: 409,
+        json: { code: 'too_many_collections', detail: expect.stringContaining('256') },
+      })
+      for (const n of [100, 150, 255]) expect((await own.upsert(`many-${n}`, pointsOf(2))).status).toBe(200)
+      await started.close()
+      started = await startedPlatform(env, { mirror: true, agent: admin })
+      own = await requests(started)
+      expect(await names()).toHaveLength(256)
+      expect([await own.count('many-150'), await own.count('many-101')]).toEqual([2, 0])
+      expect((await own.remove('many-150')).status).toBe(200)
+      expect((await own.create('one-more')).status).toBe(201)
+    })
+
     it('is there after a restart, and a deletion goes on', async () => {
+      await own.remove('many-101')
+      await own.remove('many-102')
       await own.create('lasting')
       await own.upsert('lasting', pointsOf(4))
       await own.create('leaving')

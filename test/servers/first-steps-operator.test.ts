@@ -50,7 +50,7 @@ test('packages/stidx/README.md: an index of pages, and one of what the gateway h
   const pages = await newcomer.run(blocksOf(page, 'From a folder of Markdown', 'sh').join(''))
   expect(pages).toContain('Topics')
   const [gateway] = blocksOf(page, 'From the gateway, and back', 'sh')
-  expect(await newcomer.run(gateway!)).toMatch(/log-2 .*The harbour master is away/)
+  expect(await newcomer.run(gateway!)).toContain('The harbour master is away')
 })
 
 test('docs/sinks.md: files of records', async () => {

@@ -65,7 +65,7 @@ const sections: [heading: string, check: (at: Place, ...blocks: string[]) => Pro
       const [first] = blocksOf(readme, 'Your first agent', 'js')
       mkdirSync(join(at.folder, 'playground'), { recursive: true })
       writeFileSync(join(at.folder, 'playground/first.mjs'), first!)
-      expect((await at.run(runFirst!)).match(/id: '([^']+)'/)?.[1]).toBe('log-1')
+      expect(await at.run(runFirst!)).toContain('The harbour master is away until Monday')
     },
   ],
   [
