@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary.ts'
 const kills = 4
 const written = 400
 
-test('what was acknowledged of collections counts after each kill, also in the midst of a deletion', async () => {
+test('acknowledged changes of collections count after each kill, also in the midst of a deletion', async () => {
   const home = temporaryFolder()
   let platform = await startFlotilla(home)
   const made = await runFlotilla(
