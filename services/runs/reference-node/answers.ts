@@ -73,22 +73,35 @@ const roles: Readonly<Record<string, Role>> = {
   AXON: axon,
 }
 
+/** An answer searches so many collections of the fleet's own at most, those with the most points. */
+const ownMax = 12
+
+const sizesOf = ({ memory, read }: Asked) => read('The size of the collections', () => memory.stats())
+
+/** Collections that agents and people made, and wrote into. */
+function ownOf(stats: Awaited<ReturnType<typeof sizesOf>>): string[] {
+  const own = (stats?.collections ?? []).filter(
+    ({ collection, points }) => points > 0 && !everywhere.some((one) => one === collection),
+  )
+  return own
+    .sort((a, b) => b.points - a.points)
+    .slice(0, ownMax)
+    .map(({ collection }) => collection)
+}
+
 /** Everything about it, with long passages. */
-async function whale({ search }: Asked): Promise<Answer> {
-  const found = await search(everywhere, 8)
-  return { paragraphs: [headOf(found, everywhere), recordsOf(found, 400)], found: found ?? [] }
+async function whale(asked: Asked): Promise<Answer> {
+  const all = [...everywhere, ...ownOf(await sizesOf(asked))]
+  const found = await asked.search(all, 8)
+  return { paragraphs: [headOf(found, all), recordsOf(found, 400)], found: found ?? [] }
 }
 
 /** Documents with their passages, then notes. */
-async function atlas({ memory, read, search }: Asked): Promise<Answer> {
-  const [pages, notes, stats] = await Promise.all([
-    search(documents, 5),
-    search(['fleet_notes'], 2),
-    read('The size of the collections', () => memory.stats()),
-  ])
-  const sizes = (stats?.collections ?? []).filter(({ collection }) =>
-    documents.some((one) => one === collection),
-  )
+async function atlas(asked: Asked): Promise<Answer> {
+  const stats = await sizesOf(asked)
+  const all = [...documents, ...ownOf(stats)]
+  const [pages, notes] = await Promise.all([asked.search(all, 5), asked.search(['fleet_notes'], 2)])
+  const sizes = (stats?.collections ?? []).filter(({ collection }) => all.includes(collection))
   const size = sizes.reduce((sum, { points }) => sum + points, 0)
   return {
     paragraphs: [

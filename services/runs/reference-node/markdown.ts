@@ -1,7 +1,7 @@
 /** Markdown of answers: texts of others are inline code, where a name calls nobody and nothing is a link or a heading. */
 
 import { plural } from '#lib/plural.ts'
-import { type Collection, type Found, noteNumber } from './memory.ts'
+import { type Found, noteNumber } from './memory.ts'
 
 const shownMax = 100
 /** Longer texts are cut before anything looks at them. */
@@ -51,7 +51,7 @@ export function bullets(lines: readonly string[]): string {
 }
 
 /** The first sentence about records. */
-export function headOf(found: readonly Found[] | undefined, collections: readonly Collection[]): string {
+export function headOf(found: readonly Found[] | undefined, collections: readonly string[]): string {
   if (found === undefined) return ''
   if (found.length === 0)
     return `**Nothing in ${listed(collections.map((name) => quoted(name)))} speaks of it.** ${weaker}`

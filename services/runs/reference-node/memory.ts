@@ -11,10 +11,8 @@ export type Memory = Pick<Client, 'embeddings' | 'search' | 'scroll' | 'notes' |
   weakBelow(vector: number[]): Promise<number>
 }
 
-export type Collection = 'fleet_notes' | 'knowledgebase' | 'posts' | 'almemsha'
-
 export interface Found {
-  collection: Collection
+  collection: string
   id: string
   score: number
   title: string
@@ -27,7 +25,7 @@ export interface Found {
 const questionLengthMax = 2_000
 
 interface Wanted {
-  collections: readonly Collection[]
+  collections: readonly string[]
   /** Over all of them. */
   limit: number
 }
@@ -132,7 +130,7 @@ interface Hit {
   payload?: Record<string, unknown> | null
 }
 
-function foundOf(collection: Collection, { id, score, payload }: Hit): Found {
+function foundOf(collection: string, { id, score, payload }: Hit): Found {
   const text = (name: string) => {
     const value = payload?.[name]
     return typeof value === 'string' && value !== '' ? value : undefined

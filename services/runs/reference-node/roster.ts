@@ -1,7 +1,7 @@
 /** What an agent behind a node is, what a role is, and the six agents of the reference nodes. */
 
 import type { Facts } from './facts.ts'
-import type { Collection, Found, Memory } from './memory.ts'
+import type { Found, Memory } from './memory.ts'
 
 export interface Message {
   /** The text parts. */
@@ -34,7 +34,7 @@ export interface Asked {
   /** Resolves with undefined where it could not be read, which the answer then says. */
   read<T>(what: string, from: () => Promise<T>): Promise<T | undefined>
   /** Records about the question, the best first. */
-  search(collections: readonly Collection[], limit: number): Promise<Found[] | undefined>
+  search(collections: readonly string[], limit: number): Promise<Found[] | undefined>
 }
 
 export interface Answer {
