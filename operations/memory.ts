@@ -103,8 +103,7 @@ const recallAction = defineAction({
         results.length === 0
           ? 'nothing is there'
           : tableOf(results, {
-              score: ({ score }) => score.toFixed(3),
-              '': ({ score }) => (score < weakBelow ? 'weak' : null),
+              score: ({ score }) => `${score.toFixed(3)}${score < weakBelow ? ' weak' : ''}`,
               id: ({ id }) => id,
               text: ({ payload }) => shownOf(payload),
             }),

@@ -23,6 +23,8 @@ export interface Found {
 }
 
 const questionLengthMax = 2_000
+/** A text without a title is named by its beginning. */
+const titleLengthMax = 80
 
 interface Wanted {
   collections: readonly string[]
@@ -135,13 +137,14 @@ function foundOf(collection: string, { id, score, payload }: Hit): Found {
     const value = payload?.[name]
     return typeof value === 'string' && value !== '' ? value : undefined
   }
+  const whole = text('body') ?? text('text')
   return {
     collection,
     id,
     score,
-    title: text('title') ?? id,
+    title: text('title') ?? whole?.slice(0, titleLengthMax).toWellFormed() ?? id,
     path: text('mind_path') ?? text('path'),
-    text: text('body') ?? text('text'),
+    text: whole,
   }
 }
 
