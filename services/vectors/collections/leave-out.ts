@@ -62,15 +62,16 @@ export async function deleteLate(
   records: Records,
   standings: Standings,
 ): Promise<void> {
+  for (const [collection, standing] of standings) {
+    if (standing !== 'written' && standing.purgedAt === null) {
+      log.warn({ collection }, 'collections.unknown-making')
+    }
+  }
   if (standings.size === 0) return
   const late = records.flatMap(({ key, value, timestamp }) => {
     const point = value === null ? null : parsePointKey(key)
     const standing = point && standings.get(point.collection)
-    if (!point || !standing || standing === 'written') return []
-    if (standing.purgedAt === null) {
-      log.warn({ collection: point.collection }, 'collections.unknown-making')
-      return []
-    }
+    if (!point || !standing || standing === 'written' || standing.purgedAt === null) return []
     return timestamp > standing.purgedAt.getTime() ? [{ key: point, value: null }] : []
   })
   if (late.length > 0) await publisher.publish(vectorsCommands, late)
