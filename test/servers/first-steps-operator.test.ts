@@ -53,6 +53,13 @@ test('packages/stidx/README.md: an index of pages, and one of what the gateway h
   expect(await newcomer.run(gateway!)).toContain('The harbour master is away')
 })
 
+test('docs/collections.md: one is made, used and deleted', async () => {
+  const [commands] = blocksOf(codeBlocks('docs/collections.md'), 'Make one, use it, delete it', 'sh')
+  const printed = await newcomer.run(commands!)
+  expect(printed).toContain('The lighthouse is repaired')
+  expect(printed).toContain('quay is deleted')
+})
+
 test('docs/sinks.md: files of records', async () => {
   const [sink] = blocksOf(codeBlocks('docs/sinks.md'), 'Sinks: copies of topics in files and tables', 'sh')
   expect(await newcomer.run(sink!)).toMatch(/^\d+ records? of hub.records copied to /m)
