@@ -111,7 +111,7 @@ export const requestCodes = {
   collection_fixed: {
     status: 409,
     title: 'The collection belongs to the platform',
-    meaning: 'fleet_notes, posts, knowledgebase and almemsha are always there.',
+    meaning: 'The collections fleet_notes, posts, knowledgebase and almemsha are always there.',
     action: 'Delete its points, or make a collection of your own.',
   },
   too_many_collections: {

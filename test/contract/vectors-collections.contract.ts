@@ -10,7 +10,7 @@ const stored = (name: string, own: string, making = '0a1b2c3d4e') =>
 
 export function describeVectorCollections({ fresh, vector, upsert }: VectorsContext): void {
   const idsOf = async (store: VectorStore, collection: string) =>
-    (await store.scroll(collection, { limit: 100 })).points.map(({ id }) => id)
+    (await store.scroll(collection, { limit: 100 })).points.map(({ id }) => id).sort()
 
   async function expectEmpty(store: VectorStore, collection: string): Promise<void> {
     expect(await store.search(collection, { vector: vector(1), limit: 5 })).toMatchObject({

@@ -105,6 +105,7 @@ describe('a change over HTTP', () => {
     'PATCH /api/v1/agents/:agent_id': { path: '/agents/nobody', body: { role: 'x' } },
     'DELETE /api/v1/agents/:agent_id': { path: '/agents/nobody' },
     'POST /api/v1/agents/:agent_id/rotate': { path: '/agents/nobody/rotate', body: {} },
+    'DELETE /api/v1/collections/:collection': { path: '/collections/nothing' },
     'POST /api/v1/users': { path: '/users', body: { email: 'ADMIN@localhost' } },
     'PATCH /api/v1/users/:user': { path: '/users/nobody@x', body: { role: 'viewer' } },
     'DELETE /api/v1/users/:user': { path: '/users/nobody@x' },
@@ -169,6 +170,9 @@ describe('a change by the command line', () => {
     'agents rotate': { agent_id: 'nobody' },
     'agents delete': { agent_id: 'nobody' },
     'agents clear': { agent_id: 'nobody' },
+    'collections create': { name: 'posts' },
+    'collections delete': { collection: 'nothing' },
+    remember: { text: 'x', collection: 'nothing' },
     'agent-keys issue': { agent_id: 'nobody' },
     'agent-keys revoke': { id: 'ak_none' },
     'users add': { email: 'no mail' },
@@ -193,7 +197,7 @@ describe('a change by the command line', () => {
   }
   /** They do something whenever they are asked. */
   const done: Record<string, unknown> = { 'secrets-rotate': {}, 'rebuild vectors': {}, 'rebuild notes': {} }
-  const elsewhere = ['rebuild relational']
+  const elsewhere = ['rebuild relational', 'rebuild embeddings']
   const changing = operations.filter(({ action }) => action !== undefined).map(({ name }) => name)
 
   test.each(changing)(

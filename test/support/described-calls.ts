@@ -102,6 +102,7 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
     upsertPoints: { status: 202 },
     deletePoints: { status: 202 },
     fireEvent: { status: 202 },
+    ...(await collectionSpecials(world)),
     ...(await hubSpecials(world.platform, world.token)),
     ...(await runSpecials(world.platform, world.token)),
     ...(await mainApiSpecials(world.platform)),
@@ -128,6 +129,27 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
   // The others need its point and its agent.
   const isDelete = (call: DescribedCall) => ['deletePoints', 'deleteAgent'].includes(call.operationId)
   return [...calls.filter((call) => !isDelete(call)), ...calls.filter(isDelete)]
+}
+
+let asked = 0
+
+/** One that an admin deletes, and one that is made. */
+async function collectionSpecials(world: DescribedPlatform): Promise<Record<string, Partial<DescribedCall>>> {
+  const { vectorUrl, provision } = world.platform
+  const keeper = `keeper-${++asked}`
+  const { privateKeyPem } = await provision({ agentId: keeper, access: 'admin', tier: 'agent' })
+  const challenge = await signedChallenge(vectorUrl, privateKeyPem, keeper)
+  const { api_key: token } = await post(vectorUrl, '/v1/auth/verify', challenge)
+  const [made, gone, goneToo] = ['made', 'gone', 'gone-too'].map((name) => `${name}-${asked}`)
+  for (const name of [gone, goneToo]) await post(vectorUrl, '/v1/collections', { name }, String(token))
+  return {
+    createVectorCollection: { body: { name: `vector-${made}` }, status: 201 },
+    getVectorCollection: { parameters: { path: { name: 'knowledgebase' } } },
+    deleteVectorCollection: { parameters: { path: { name: gone } }, token: String(token) },
+    createCollection: { body: { name: made }, status: 201 },
+    getCollection: { parameters: { path: { collection: 'knowledgebase' } } },
+    deleteCollection: { parameters: { path: { collection: goneToo } } },
+  }
 }
 
 function tokenFor(service: string, { token, idToken }: DescribedPlatform): string {
@@ -204,11 +226,11 @@ function examplesOf(operation: Operation): Pick<DescribedCall, 'parameters' | 'b
 }
 
 /** The body for verify. */
-async function signedChallenge(gateway: string, privateKeyPem: string) {
+async function signedChallenge(gateway: string, privateKeyPem: string, agentId = agent) {
   const nonce = 'c0ffee'.repeat(4)
-  const { server_nonce } = await post(gateway, '/v1/auth/handshake', { agent_id: agent, nonce })
+  const { server_nonce } = await post(gateway, '/v1/auth/handshake', { agent_id: agentId, nonce })
   const signature = sign(null, Buffer.from(`${nonce}${server_nonce}`), privateKeyPem).toString('hex')
-  return { agent_id: agent, signature }
+  return { agent_id: agentId, signature }
 }
 
 async function post(

@@ -164,6 +164,8 @@ export async function deleteCollection(
   if (isCollection(name)) {
     throw new AppError('collection_fixed', `"${name}" belongs to the platform and stays.`)
   }
+  // No other text may reach the database, which takes no NUL.
+  if (!collectionName.test(name)) await findCollection(relational, name)
   const { collection, outboxId } = await relational.transaction(async (tx) => {
     const { rows } = await tx.query<Row & { deleted_at: Date }>(
       `update platform.collections set deleted_at = clock_timestamp()

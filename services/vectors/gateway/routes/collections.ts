@@ -40,7 +40,12 @@ export function registerCollections(scope: FastifyInstance, gateway: Gateway): v
     '/collections',
     {
       config: { problems: away },
-      schema: { operationId: 'listCollections', tags, summary: 'The collections', response: { 200: list } },
+      schema: {
+        operationId: 'listVectorCollections',
+        tags,
+        summary: 'The collections',
+        response: { 200: list },
+      },
     },
     async () => {
       const observed = await observeCollections(vectors, gateway.collections.list)
@@ -62,7 +67,7 @@ export function registerCollections(scope: FastifyInstance, gateway: Gateway): v
         ],
       },
       schema: {
-        operationId: 'createCollection',
+        operationId: 'createVectorCollection',
         tags,
         summary: 'Make a collection',
         description:
@@ -97,7 +102,7 @@ export function registerCollections(scope: FastifyInstance, gateway: Gateway): v
     {
       config: { problems: ['collection_not_found', ...away] },
       schema: {
-        operationId: 'getCollection',
+        operationId: 'getVectorCollection',
         tags,
         summary: 'A collection',
         params,
@@ -127,7 +132,7 @@ export function registerCollections(scope: FastifyInstance, gateway: Gateway): v
         ],
       },
       schema: {
-        operationId: 'deleteCollection',
+        operationId: 'deleteVectorCollection',
         tags,
         summary: 'Delete a collection with all its points',
         description:
