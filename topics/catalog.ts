@@ -24,13 +24,13 @@ export const vectorsCommands = defineTopic({
   ],
 })
 
-export const collectionsChanges = defineTopic({
-  name: 'collections.changes',
+export const vectorsCollections = defineTopic({
+  name: 'vectors.collections',
   purpose: "collections of one's own, made and deleted",
   keyedBy: 'making of a collection',
   key: (of: { name: string; making: string }) => `${of.name}~${of.making}`,
   schema: 'collection-change',
-  public: promises.collectionsChanges,
+  public: promises.vectorsCollections,
   partitions: 1,
   cleanup: 'compact',
   writers: ['outbox-publisher'],
@@ -236,7 +236,7 @@ const main = [
   vectorsCommands,
   vectorsProgress,
   auditEvents,
-  collectionsChanges,
+  vectorsCollections,
   agentsChanges,
   peopleChanges,
   adminAudit,

@@ -75,7 +75,7 @@ const auditEvents: TopicPromise = {
   },
 }
 
-const collectionsChanges: TopicPromise = {
+const vectorsCollections: TopicPromise = {
   key: '`<collection>~<making>`; each making of a name has a key of its own',
   keyExample: 'tea~0a1b2c3d4e',
   order: 'of all collections: the order in which they were made and deleted.',
@@ -121,7 +121,7 @@ export const promises = {
   runsEvents,
   fleetEvents,
   auditEvents,
-  collectionsChanges,
+  vectorsCollections,
   vectorsCommands,
   webhooksAttempts,
 } as const

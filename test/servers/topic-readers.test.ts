@@ -190,6 +190,7 @@ test('through a rebuild and more partitions they go on: in place from their posi
   expect(names).toEqual({
     ...Object.fromEntries(publicTopics.map(({ name }) => [name, name])),
     'hub.records': 'hub.records.e2',
+    'vectors.collections': 'vectors.collections.e2',
     'vectors.commands': 'vectors.commands.e2',
   })
   await platform.fill('second', async ({ command }) => {
@@ -197,9 +198,9 @@ test('through a rebuild and more partitions they go on: in place from their posi
     await command('rebuild', 'vectors')
   })
   const starts = { ...everyStart(named(names).keys()), ...endsOf(before) }
-  for (const topic of ['hub.records', 'vectors.commands']) delete starts[topic]
+  for (const topic of ['hub.records', 'vectors.collections', 'vectors.commands']) delete starts[topic]
   const { decoded, raw } = await readAsPlatform(log, named(names), starts)
-  const compacted = ['hub.records.e2', 'vectors.commands.e2']
+  const compacted = ['hub.records.e2', 'vectors.collections.e2', 'vectors.commands.e2']
   const inNewEpoch = (record: ReadRecord) => compacted.includes(record.topic)
   const fromNewEpoch = decoded.filter(inNewEpoch)
   const [python, kcat, java] = await Promise.all([

@@ -10,7 +10,7 @@ import { isUnavailable } from '#lib/errors.ts'
 import { createLru } from '#lib/lru.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { type FollowParts, followRecords } from '#runtime/follow/follow-topic.ts'
-import { collectionsChanges } from '#topics/catalog.ts'
+import { vectorsCollections } from '#topics/catalog.ts'
 import { type Collection, collectionNotFound, listCollections, listDying, purgedAt } from './rows.ts'
 
 export type NamedCollection = Pick<Collection, 'name' | 'stored' | 'making'>
@@ -58,7 +58,7 @@ export async function openCollections(
   let known: Known | undefined
   let loading: Promise<Known> | undefined
   const purged = createLru<string, { purgedAt: Date | null }>(purgedKept)
-  const tail = await followRecords(parts, collectionsChanges, {
+  const tail = await followRecords(parts, vectorsCollections, {
     from: 'end',
     onRecord() {
       changes += 1

@@ -10,7 +10,7 @@ import { headerNames } from '#runtime/publish/messages.ts'
 import { writeOutbox } from '#runtime/publish/outbox.ts'
 import type { CollectionChange } from '#schemas/types.ts'
 import { waitUntilPublished } from '#services/access/agents/changes.ts'
-import { collectionsChanges } from '#topics/catalog.ts'
+import { vectorsCollections } from '#topics/catalog.ts'
 
 /** The four of the platform among them. */
 export const collectionsMax = 256
@@ -145,7 +145,7 @@ async function waitForDeletions(relational: Relational, name: string): Promise<v
        left join platform.outbox o on o.topic = $2 and o.key = c.name || '~' || c.making
      where c.name = $1 and c.deleted_at > now() - make_interval(secs => $3::float8 / 1000)
      having count(*) > 0`,
-    [name, collectionsChanges.name, knownWithinMs],
+    [name, vectorsCollections.name, knownWithinMs],
   )
   if (rows[0]) await waitUntilPublished(relational, rows[0].outbox_id ?? 0)
 }
@@ -208,8 +208,8 @@ function writeChange(
     deleted_at: of.deletedAt?.getTime() ?? null,
   }
   return writeOutbox(tx, {
-    topic: collectionsChanges.name,
-    key: collectionsChanges.key(key),
+    topic: vectorsCollections.name,
+    key: vectorsCollections.key(key),
     eventId: uuidv7(),
     value,
     headers: {
@@ -224,14 +224,14 @@ export async function markPurged(
   relational: Relational,
   { name, making }: Pick<Collection, 'name' | 'making'>,
 ): Promise<void> {
-  const key = collectionsChanges.key({ name, making: making as string })
+  const key = vectorsCollections.key({ name, making: making as string })
   await relational.transaction(async (tx) => {
     await tx.query(
       'update platform.collections set purged_at = clock_timestamp() where making = $1 and purged_at is null',
       [making],
     )
     await writeOutbox(tx, {
-      topic: collectionsChanges.name,
+      topic: vectorsCollections.name,
       key,
       eventId: uuidv7(),
       value: null,

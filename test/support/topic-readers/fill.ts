@@ -51,6 +51,7 @@ export async function openFillingPlatform(env: Record<string, string>): Promise<
       const api = await signIn(platform, command, join(folder, round), round)
       await writePoints(platform, join(folder, round), round)
       await writeNotes(api, round)
+      await changeCollections(api, round)
       await runWhale(api, round)
       await deleteAgent(api, round, sink)
       await more?.(api)
@@ -123,6 +124,13 @@ async function writeNotes(api: Api, round: string): Promise<void> {
   await api.call('PATCH', `/fleet_notes/${ids[0]}`, { status: 'resolved' })
   await api.call('PATCH', `/fleet_notes/${ids[1]}`, { status: 'archived' })
   await api.call('POST', '/goals', { title: `Goal of ${round}` })
+}
+
+async function changeCollections(api: Api, round: string): Promise<void> {
+  for (const name of [`kept-${round}`, `gone-${round}`]) {
+    await api.call('POST', '/collections', { name, description: 'é 灯台' })
+  }
+  await api.call('DELETE', `/collections/gone-${round}`)
 }
 
 async function runWhale(api: Api, round: string): Promise<void> {

@@ -66,7 +66,7 @@ test('seven topics are public, and the fences that their readers skip are those 
   expect(catalog.filter((topic) => topic.public).map(({ name }) => name)).toEqual([
     'vectors.commands',
     'audit.events',
-    'collections.changes',
+    'vectors.collections',
     'fleet.events',
     'hub.records',
     'webhooks.attempts',
