@@ -42,6 +42,7 @@ test('asyncapi.json asks for no token and is valid', async () => {
     'fleet.events',
     'hub.records',
     'runs.events',
+    'vectors.collections',
     'vectors.commands',
     'webhooks.attempts',
   ])
