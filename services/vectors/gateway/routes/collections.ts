@@ -113,9 +113,8 @@ export function registerCollections(scope: FastifyInstance, gateway: Gateway): v
       const { stored, name } = await gateway.collections.require(request.params.name)
       const [points, all] = await Promise.all([vectors.count(stored), gateway.collections.list()])
       const found = all.find((one) => one.stored === stored)
-      // Deleted this moment.
-      if (!found) return gateway.collections.require(name) as never
-      return viewOf(found, points)
+      // Null where it was deleted this moment.
+      return found ? viewOf(found, points) : (gateway.collections.require(name) as never)
     },
   )
   app.delete(

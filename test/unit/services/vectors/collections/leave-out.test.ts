@@ -29,7 +29,7 @@ test('nobody is asked about the four, whatever the ids of their points are', () 
   expect(read).toEqual(new Map())
 })
 
-test('each collection is asked for once, and only what is gone is left out', async () => {
+test('each collection is asked for once, and only records of those that are gone are left out', async () => {
   const asked: string[] = []
   const collections = {
     standing(stored: string) {
