@@ -54,7 +54,7 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror', what: string)
       const startedAt = Date.now()
       const parts = partsOf(platform, index, platform.engines[engine])
       if (platform.choices[engine].embedded) await untilInUse(parts, signal)
-      const generation = await underLease(platform, index.name, () => beginRebuild(parts))
+      const generation = await underLease({ platform, output, signal }, index.name, () => beginRebuild(parts))
       // It goes on in the writer from here, whether or not the operator watches it.
       await note(parts.relational, { after: { generation } })
       const records = await watch(parts, generation, output, signal)
@@ -86,9 +86,10 @@ export const rebuildEmbeddingsAction = defineAction({
       const engine = parts.index === vectorsIndex ? 'vectors' : 'mirror'
       if (platform.choices[engine].embedded) await untilInUse(parts, signal)
     }
+    const lease = { platform, output, signal }
     const begin = () => beginEmbeddings(all, embedder.space)
-    const begun = await underLease(platform, vectorsIndex.name, () =>
-      underLease(platform, relationalIndex.name, begin),
+    const begun = await underLease(lease, vectorsIndex.name, () =>
+      underLease(lease, relationalIndex.name, begin),
     )
     await note(platform.engines.relational, {
       after: { embedder: embedder.space, generations: begun.map(({ generation }) => generation) },
@@ -143,12 +144,29 @@ async function untilInUse({ relational, index, engine }: RebuildParts, signal: A
   }
 }
 
-/** Throws AppError `conflict` while another command begins the same. */
-async function underLease<T>(platform: OperatedPlatform, what: string, work: () => Promise<T>): Promise<T> {
+/**
+ * Waits for another command that begins the same: also for one that was killed, whose lease runs out. Throws AppError
+ * `conflict` when commands hold it for longer than one may.
+ */
+async function underLease<T>(parts: LeaseParts, what: string, work: () => Promise<T>): Promise<T> {
+  const { platform, output, signal } = parts
   const lease = { name: `rebuild-${what}`, holder: platform.instanceId, ttlMs: leaseMs }
-  const done = await withLease(platform.engines.relational, lease, work)
-  if (done !== undefined) return done
+  const until = Date.now() + leaseMs + idleMs
+  for (let asked = 0; Date.now() < until && !signal.aborted; asked++) {
+    const done = await withLease(platform.engines.relational, lease, work)
+    if (done !== undefined) return done
+    if (asked === 0) {
+      await output.item('Another command is starting a rebuild, or was killed at it: waiting for at most 40 s.')
+    }
+    await sleep(pollMs, signal)
+  }
   throw new AppError('conflict', 'Another command is starting a rebuild: run this one again to watch it.')
+}
+
+interface LeaseParts {
+  platform: OperatedPlatform
+  output: Output<string>
+  signal: AbortSignal
 }
 
 /** Resolves with the number of records once the generation is live. */

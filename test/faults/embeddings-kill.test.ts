@@ -45,8 +45,8 @@ test('vectors of texts are all made again, although everything was killed while 
   await Promise.all([rebuild.finished, during.finished])
 
   const after = await startFlotilla(home, { env: variables('m2') })
-  const { code, stderr } = await runFlotilla(['rebuild', 'embeddings', '--json'], command('m2'))
-  expect(`${code} ${stderr}`).toBe('0 ')
+  const { code, stderr, stdout } = await runFlotilla(['rebuild', 'embeddings', '--json'], command('m2'))
+  expect(`${code} ${stderr}`, stdout).toBe('0 ')
   const client = connect(after.addresses.vector_url)
   const again = await client.apiKey()
   for (const n of [0, 499, 1_500, count - 1]) {
