@@ -3,10 +3,13 @@
 import { resolve } from 'node:path'
 import { Argument, Option, type Command as Program } from 'commander'
 import type { TObject, TSchema } from 'typebox'
+import { AppError } from '#lib/errors.ts'
 import { type AnySchema, phraseOf } from '#lib/schema-faults.ts'
 import type { Action, CommandLine } from '#operations/action.ts'
 import { type Cli, describe, numberReader, withWide } from './cli.ts'
 import { oneLine } from './output.ts'
+
+const standardInputMax = 1_048_576
 
 /** `noun`: a command whose verbs they are, or the command itself of a name of one word. A name of three words has a noun of its own below it, which `nouns` describes. */
 export function mountActions(
@@ -38,7 +41,7 @@ function nounBelow(above: Program, name: string, text: string): Program {
 type Command = CommandLine<TObject, unknown>
 
 function mount(program: Program, cli: Cli, action: Action, command: Command): void {
-  const { positional = [], options = {}, folders = [], example, gather } = command
+  const { positional = [], options = {}, folders = [], standardInput, example, gather } = command
   program.description(helpOf(action, command))
   for (const name of positional) {
     const schema = schemaAt(action.args, [name])
@@ -66,6 +69,7 @@ function mount(program: Program, cli: Cli, action: Action, command: Command): vo
       (name) => action.args.required?.includes(name) && args[name] === undefined,
     )
     if (missing !== undefined) program.error(`error: missing required argument '${wordOf(missing, command)}'`)
+    if (standardInput && args[standardInput] === '-') args[standardInput] = await readStandardInput()
     for (const name of folders) if (args[name] !== undefined) args[name] = resolve(String(args[name]))
     const result = await cli.run(action, command.read?.(args) ?? args, {
       json: typed.json as boolean | undefined,
@@ -78,6 +82,22 @@ function mount(program: Program, cli: Cli, action: Action, command: Command): vo
     })
     if (result !== undefined) cli.exitCode = command.exit?.(result) ?? cli.exitCode
   })
+}
+
+/** Throws AppError `payload_too_large`. */
+async function readStandardInput(): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of process.stdin) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > standardInputMax) {
+      throw new AppError('payload_too_large', 'The standard input has more than 1 MiB: give less.')
+    }
+  }
+  return Buffer.concat(chunks)
+    .toString()
+    .replace(/\r?\n$/, '')
 }
 
 function optionOf(

@@ -58,6 +58,8 @@ export interface CommandLine<S extends TObject, R, I = unknown> {
    * last word. How it is read, and what a number is refused with, follows from its schema.
    */
   options?: Readonly<Record<string, string | readonly [value: string, text: string]>>
+  /** The argument that is read from the standard input where it is `-`, without the newline at its end. */
+  standardInput?: Argument<S>
   /** Arguments that have another word here. */
   words?: Readonly<Partial<Record<Argument<S>, string>>>
   /** Arguments that name folders: a running platform may have another working directory than the command. */

@@ -5,6 +5,7 @@ import { withoutAuditNotes } from '#client/audit-notes.ts'
 import { AppError } from '#lib/errors.ts'
 import { scaleOf } from '#lib/weak-below.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
+import { textCodePointsMax } from '#services/vectors/accept/points.ts'
 import { findCollection } from '#services/vectors/collections/rows.ts'
 import { filter } from '#services/vectors/gateway/schemas.ts'
 import { embedderWarnings } from '#services/vectors/read/embedders.ts'
@@ -12,7 +13,6 @@ import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'
 import { textField } from './shapes.ts'
 
-const textLengthMax = 8_192
 const hitsMax = 100
 
 export const searchCollectionAction = defineAction({
@@ -24,7 +24,7 @@ export const searchCollectionAction = defineAction({
     text: Type.Optional(
       Type.String({
         minLength: 1,
-        maxLength: textLengthMax,
+        maxLength: textCodePointsMax,
         description: "What is looked for; the platform's embedder makes a vector of it.",
       }),
     ),

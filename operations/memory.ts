@@ -7,7 +7,7 @@ import { isReserved, reservedId } from '#engines/vectors/collections.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { createByteBudget } from '#services/vectors/accept/byte-budget.ts'
-import { parseUpsert } from '#services/vectors/accept/points.ts'
+import { parseUpsert, textCodePointsMax } from '#services/vectors/accept/points.ts'
 import { embedTexts } from '#services/vectors/accept/texts.ts'
 import { findCollection } from '#services/vectors/collections/rows.ts'
 import { publishPoints } from '#services/vectors/gateway/routes/writes.ts'
@@ -29,7 +29,10 @@ const rememberAction = defineAction({
   needs: ['vectors', 'embedder'],
   services: ['vector-writer'],
   args: Type.Object({
-    text: Type.String({ description: 'a text of up to 16,384 characters' }),
+    text: Type.String({
+      minLength: 1,
+      description: 'a text of up to 16,384 characters, or - for the standard input',
+    }),
     collection,
     id: Type.Optional(Type.String()),
     payload: Type.Optional(Type.String()),
@@ -61,6 +64,7 @@ const rememberAction = defineAction({
   cli: [
     {
       positional: ['text'],
+      standardInput: 'text',
       options: {
         collection: collectionOption,
         id: ['id', 'default: a new one; the same id again replaces the text'],
@@ -85,7 +89,11 @@ const recallAction = defineAction({
   summary: 'Find the points of a collection that are nearest to a text',
   needs: ['vectors', 'embedder'],
   args: Type.Object({
-    text: Type.String({ description: 'a question' }),
+    text: Type.String({
+      minLength: 1,
+      maxLength: textCodePointsMax,
+      description: 'a question, or - for the standard input',
+    }),
     collection,
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
   }),
@@ -94,6 +102,7 @@ const recallAction = defineAction({
   cli: [
     {
       positional: ['text'],
+      standardInput: 'text',
       options: {
         collection: collectionOption,
         limit: ['count', 'at most so many, from 1 to 100; default 10'],

@@ -156,7 +156,9 @@ async function underLease<T>(parts: LeaseParts, what: string, work: () => Promis
     const done = await withLease(platform.engines.relational, lease, work)
     if (done !== undefined) return done
     if (asked === 0) {
-      await output.item('Another command is starting a rebuild, or was killed at it: waiting for at most 40 s.')
+      await output.item(
+        'Another command is starting a rebuild, or was killed at it: waiting for at most 40 s.',
+      )
     }
     await sleep(pollMs, signal)
   }

@@ -156,20 +156,14 @@ async function storeDocuments(demo: Demo): Promise<string> {
   const { cli, fleet, result } = demo
   for (const [n, { collection, by, title, text }] of fleet.documents.entries()) {
     const client = clientNamed(demo, by)
-    const { data } = await client.embeddings(`${title}\n\n${text}`)
     const payload = {
       title,
-      text,
       collection,
       status: 'active',
       tags: [demoTag, by],
       updated_at: new Date().toISOString(),
     }
-    const points = [{ id: `demo-${n + 1}`, vector: data[0]!.embedding, payload }]
-    const accepted = await client.upsert(collection, points, { wait: true, signal: cli.signal })
-    const { status } = await client.waitFor(accepted, { signal: cli.signal })
-    if (status !== 'applied')
-      throw new AppError('not_yet_applied', `A document is ${status}: see \`flotilla lag\`.`)
+    await client.remember(collection, [{ id: `demo-${n + 1}`, text, payload }], { signal: cli.signal })
     result.documents++
   }
   return plural(result.documents, 'document')

@@ -8,9 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 function createAgent(client: Client) {
   return {
     async learn(id: string, title: string) {
-      const [made] = (await client.embeddings(title)).data
-      const point = { id, vector: made!.embedding, payload: { title } }
-      await client.upsert('knowledgebase', [point], { wait: true })
+      await client.remember('knowledgebase', [{ id, text: title, payload: { title } }])
     },
     async answer(question: string) {
       const { results } = await client.recall('knowledgebase', question, { limit: 1 })

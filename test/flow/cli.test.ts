@@ -79,6 +79,33 @@ describe('flotilla with a running platform', () => {
     expect(readFileSync(file, 'utf8').trim().split('\n')).toEqual([expect.not.stringContaining(first), first])
   })
 
+  it('remembers and recalls texts, also of the standard input, and refuses empty ones', async () => {
+    const flotilla = (words: string[], input: string) =>
+      new Promise<string>((resolve, reject) => {
+        const command = [...words, '--collection', 'almemsha', '--json']
+        const env = { ...process.env, FLOTILLA_HOME: home }
+        const options = { cwd: projectFolder, env, timeout: 60_000 }
+        const { stdin } = execFile(
+          process.execPath,
+          ['bin/flotilla.js', ...command],
+          options,
+          (error, out) => (error && out === '' ? reject(error) : resolve(out)),
+        )
+        // It stops reading where there is too much.
+        stdin!.on('error', () => {}).end(input)
+      })
+    const kept = JSON.parse(await flotilla(['remember', '-', '--id', 'lamp'], 'The lamp is lit\nat seven\n'))
+    expect(kept).toEqual({ collection: 'almemsha', id: 'lamp' })
+    const found = JSON.parse(await flotilla(['recall', '-'], 'When is the lamp lit?'))
+    expect(found.results[0]).toMatchObject({ id: 'lamp', payload: { text: 'The lamp is lit\nat seven' } })
+    for (const words of [['remember'], ['recall']]) {
+      expect(JSON.parse(await flotilla([...words, ''], '')).error.message).toMatch(/text/)
+      expect(JSON.parse(await flotilla([...words, '-'], '\n')).error.message).toMatch(/text/)
+    }
+    const long = JSON.parse(await flotilla(['remember', '-'], 'x'.repeat(2_000_000)))
+    expect(long.error).toMatchObject({ code: 'payload_too_large' })
+  })
+
   it('keeps agents: provision, list, show, tier, update, rotate, delete', async () => {
     const args = ['agents', 'provision', '--agent-id', 'Scout', '--role', 'explorer', '--access', 'viewer']
     const made = await json<AgentDocument>([...args, '--quota', '500', '--tier', 'research-agent'], home)

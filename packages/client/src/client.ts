@@ -59,7 +59,7 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   now?: () => number
 }
 
-export interface Client extends RunCalls, Omit<Memory, 'remember'> {
+export interface Client extends RunCalls, Memory {
   /** A valid gateway key: made by handshake and verification when none is held. */
   apiKey(): Promise<string>
   /** Points, texts and collections; the functions for points are those of the client itself, too. */

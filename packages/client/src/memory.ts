@@ -30,7 +30,8 @@ import type {
 export interface Memory {
   /**
    * Stores texts, or points whose ids may be left out: each gets an id of its own then, so that the same text twice is two
-   * points. Resolves with the ids once searches find them (`wait: false`: once they are accepted). Safe to repeat by itself, any number of points.
+   * points. Resolves with the ids once searches find them (`wait: false`: once they are accepted). Any number of points; requests
+   * of at most 4 MiB are sent one after the other, each repeated by itself where that helps.
    */
   remember(
     collection: string,
@@ -76,8 +77,27 @@ type Keyed = <T>(call: Call) => Promise<T>
 
 type WaitFor = (operation: AcceptedOperation, options: { signal?: AbortSignal }) => Promise<OperationState>
 
-/** Points of one upsert. */
-const pointsMax = 1_000
+/** Of one upsert: a request of this size is done long before its time is over. */
+const partMax = { points: 1_000, bytes: 4 * 1_048_576 }
+/** What JSON takes for a number of a vector, about. */
+const numberBytes = 20
+
+function* parts(points: readonly Point[]): Generator<Point[]> {
+  let part: Point[] = []
+  let bytes = 0
+  for (const point of points) {
+    const { vector, ...rest } = point
+    const size = Buffer.byteLength(JSON.stringify(rest)) + numberBytes * (vector?.length ?? 0)
+    if (part.length === partMax.points || (part.length > 0 && bytes + size > partMax.bytes)) {
+      yield part
+      part = []
+      bytes = 0
+    }
+    part.push(point)
+    bytes += size
+  }
+  if (part.length > 0) yield part
+}
 
 export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
   const memory: Memory = {
@@ -87,8 +107,7 @@ export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
         const point = typeof one === 'string' ? { text: one } : one
         return { ...point, id: point.id ?? randomUUID() } as Point
       })
-      for (let from = 0; from < points.length; from += pointsMax) {
-        const part = points.slice(from, from + pointsMax)
+      for (const part of parts(points)) {
         const accepted = await memory.upsert(collection, part, {
           ...options,
           wait,
@@ -156,7 +175,15 @@ export function collectionsOver(keyed: Keyed): Collections {
       }),
     get: (name) => keyed(get(path(name), {})),
     async delete(name) {
-      await keyed({ ...get(path(name), {}), method: 'DELETE' })
+      let tries = 0
+      const call: Call = { ...get(path(name), {}), method: 'DELETE', began: () => (tries += 1) }
+      try {
+        await keyed(call)
+      } catch (error) {
+        // The answer to an earlier try was lost.
+        const isGone = error instanceof ProblemError && error.code === 'collection_not_found'
+        if (!isGone || tries < 2) throw error
+      }
     },
   }
 }

@@ -40,6 +40,8 @@ export interface Call {
   /** Statuses other than 2xx whose body is an answer, not a fault. */
   alsoAnswers?: number[]
   signal?: AbortSignal
+  /** Called as each try is sent. */
+  began?: () => void
 }
 
 export interface Answer<T> {
@@ -82,6 +84,7 @@ export function createTransport(options: TransportOptions): Transport {
     const timeout = new AbortController()
     const timer = setTimeout(() => timeout.abort(timedOut()), timeoutMs)
     try {
+      call.began?.()
       const response = await send(urlOf(options.baseUrl, call), {
         method: call.method,
         headers: {
