@@ -5,9 +5,9 @@ import { withoutAuditNotes } from '#client/audit-notes.ts'
 import { AppError } from '#lib/errors.ts'
 import { scaleOf } from '#lib/weak-below.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
+import { filterShape, readFilter } from '#services/vectors/accept/filters.ts'
 import { textCodePointsMax } from '#services/vectors/accept/points.ts'
 import { findCollection } from '#services/vectors/collections/rows.ts'
-import { filter } from '#services/vectors/gateway/schemas.ts'
 import { embedderWarnings } from '#services/vectors/read/embedders.ts'
 import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'
@@ -33,7 +33,7 @@ export const searchCollectionAction = defineAction({
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: hitsMax, description: 'By default 10.' })),
     score_threshold: Type.Optional(Type.Number({ description: 'Hits below this score are left out.' })),
-    filter: Type.Optional(filter),
+    filter: Type.Optional(filterShape),
   }),
   async run({ platform }, { text, like, limit = 10, score_threshold: scoreThreshold, ...args }) {
     if ((text === undefined) === (like === undefined)) {
@@ -41,7 +41,7 @@ export const searchCollectionAction = defineAction({
     }
     const begun = performance.now()
     const { name, stored } = await findCollection(platform.engines.relational, args.collection)
-    const filter = withoutAuditNotes(name, args.filter)
+    const filter = withoutAuditNotes(name, readFilter(args.filter))
     const { embedder } = platform.engines
     const [vector, weakBelow] = await Promise.all([
       like === undefined

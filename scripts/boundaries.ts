@@ -18,7 +18,8 @@ const mayImport: Record<string, readonly string[]> = {
   'packages/stidx': [],
   'packages/client': [],
   topics: ['lib', 'schemas'],
-  engines: ['lib', 'schemas'],
+  // Filters read the words of a text as local search does.
+  engines: ['lib', 'schemas', 'packages/stidx'],
   runtime: ['lib', 'schemas', 'topics', 'engines'],
   ...Object.fromEntries(baseAreas.map((area) => [area, [...kit, ...baseAreas]])),
   ...Object.fromEntries(areas.map((area) => [area, [...kit, ...baseAreas]])),
@@ -39,7 +40,7 @@ const rootFiles = ['vitest.config.ts']
 
 /** Files of engines/ that are no drivers: ports, settings and what all drivers of a port share. */
 const portFiles =
-  /^engines\/([^/]+\/)+(port|settings)\.ts$|^engines\/vectors\/collections\.ts$|^engines\/relational\/migrate\.ts$/
+  /^engines\/([^/]+\/)+(port|settings)\.ts$|^engines\/vectors\/(collections|filter|values)\.ts$|^engines\/relational\/migrate\.ts$/
 const compositionFile = 'engines/open.ts'
 
 const importPattern = /(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+|new\s+URL\(\s*)'((?:#|\.{1,2}\/)[^']+)'/g

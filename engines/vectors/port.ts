@@ -1,5 +1,5 @@
 /**
- * The vector engine: named collections of points, nearest neighbours by cosine, equality filters on any payload key. The
+ * The vector engine: named collections of points, nearest neighbours by cosine, filters on any payload key. The
  * platform's four collections are always there. Any other has a stored name (collections.ts): its first write in a generation makes
  * it there, and until then it reads as empty, so that there may be many of which nobody uses most.
  *
@@ -36,16 +36,43 @@ export interface Hit extends ScrolledPoint {
   score: number
 }
 
-export interface FilterCondition {
-  /** A payload key; a dotted key is a path through objects (not through arrays). */
-  key: string
-  /** Equal by value and type; on an array payload value it means "contains". */
-  match: { value: string | number | boolean }
+export type FilterValue = string | number | boolean
+
+/**
+ * `value`: equal by value and type, and an array holds it. `any`: one of these. `except`: the key has a value that is none of
+ * these. `text`: every word of it is a word of the value, folded as local search folds.
+ */
+export type FilterMatch =
+  | { value: FilterValue }
+  | { any: FilterValue[] }
+  | { except: FilterValue[] }
+  | { text: string }
+
+/** All numbers, or all ISO 8601 times; numbers are compared with numbers, times with texts that are times. */
+export interface FilterRange {
+  gt?: number | string
+  gte?: number | string
+  lt?: number | string
+  lte?: number | string
 }
 
-/** A point matches when every condition of `must` holds and none of `must_not`. A missing key meets no condition. */
+/**
+ * `key`: a payload key; a dotted key is a path through objects (not through arrays). Of an array any element counts. An empty key
+ * is missing, null or `[]`. A filter as a condition holds where it matches.
+ */
+export type FilterCondition =
+  | { key: string; match: FilterMatch }
+  | { key: string; range: FilterRange }
+  | { is_empty: { key: string } }
+  | Filter
+
+/**
+ * A point matches when every condition of `must` holds, one of `should` where there are any, and none of `must_not`: the
+ * words and the meaning of Qdrant's filters. A missing key meets no condition but `is_empty`.
+ */
 export interface Filter {
-  must: FilterCondition[]
+  must?: FilterCondition[]
+  should?: FilterCondition[]
   must_not?: FilterCondition[]
 }
 
@@ -135,7 +162,8 @@ export interface VectorStore extends Closeable {
   apply(collection: string, operations: PointOperation[], options?: ApplyOptions): Promise<void>
   /**
    * Forgets the positions of points of the live generation that were deleted longer than `olderThanMs` ago and not
-   * written since. An older operation on them would take effect again.
+   * written since. An older operation on them would take effect again. A driver also brings points that an earlier
+   * release wrote to the form of this one: until then filters that need it are `vector_engine_unavailable`.
    */
   forgetDeletions(olderThanMs: number): Promise<void>
   search(collection: string, query: SearchQuery): Promise<SearchResult>

@@ -130,7 +130,10 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
       }),
     forgetDeletions: (olderThanMs) =>
       run(async () => {
-        for (const collection of await present()) await writer.forgetDeletions(collection, olderThanMs)
+        for (const collection of await present()) {
+          await writer.forgetDeletions(collection, olderThanMs)
+          await writer.completePoints(collection)
+        }
       }),
     search: (collection, query) => read(collection, noHits(), () => reader.search(collection, query)),
     scroll: (collection, query) => read(collection, noPoints(), () => reader.scroll(collection, query)),

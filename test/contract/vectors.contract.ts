@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { deleteOf, upsertOf, vectorOf } from '#test/support/vectors.ts'
 import { describeVectorCollections } from './vectors-collections.contract.ts'
+import { describeVectorConditions } from './vectors-conditions.contract.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
@@ -35,6 +36,7 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
     describePoints(context)
     describeVectorSearch(context)
     describeVectorFilters(context)
+    describeVectorConditions(context)
     describeVectorGenerations(context)
     describeVectorCollections(context)
     describeVectorPositions(context)

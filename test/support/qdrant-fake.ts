@@ -20,7 +20,10 @@ interface FakeFilter {
 type FakeCondition =
   | FakeFilter
   | { is_empty: { key: string } }
-  | { key: string; match?: { value: unknown }; range?: { lt?: number; lte?: number } }
+  | { has_id: string[] }
+  | { key: string; match?: FakeMatch; range?: { gt?: number; gte?: number; lt?: number; lte?: number } }
+
+type FakeMatch = { value: unknown } | { any: unknown[] } | { except: unknown[] } | { text: string }
 
 interface FakeUpsert {
   points: FakePoint[]
@@ -31,7 +34,7 @@ interface FakeBody extends FakeUpsert {
   ids: string[]
   field_name: string
   field_schema: string
-  operations: { upsert: FakeUpsert }[]
+  operations: { upsert?: FakeUpsert; set_payload?: { payload: object; filter: FakeFilter } }[]
   key: string
   query: number[]
   limit: number
@@ -190,7 +193,13 @@ function ofPoints({ points, indexes }: FakeCollection, call: string, body: FakeB
       upsert(points, body!)
       return done
     case 'POST points/batch':
-      for (const operation of body!.operations) upsert(points, operation.upsert)
+      for (const operation of body!.operations) {
+        if (operation.upsert) upsert(points, operation.upsert)
+        const { payload, filter } = operation.set_payload ?? {}
+        for (const point of points.values()) {
+          if (payload && matches(point, filter)) Object.assign(point.payload, payload)
+        }
+      }
       return [done]
     case 'POST points/delete':
       for (const { id } of matching()) points.delete(id)
@@ -239,14 +248,38 @@ function matches(point: FakePoint, { must = [], must_not = [], should }: FakeFil
 }
 
 function holds(point: FakePoint, condition: FakeCondition): boolean {
-  if ('is_empty' in condition) return point.payload[condition.is_empty.key] === undefined
+  if ('has_id' in condition) return condition.has_id.includes(point.id)
+  if ('is_empty' in condition) return valueAt(point, condition.is_empty.key) === undefined
   if (!('key' in condition)) return matches(point, condition)
   const { key, match, range } = condition
-  const value = point.payload[key]
-  if (match) return Array.isArray(value) ? value.includes(match.value) : value === match.value
-  // As Qdrant, which compares numbers only: a point without the field is neither below nor above.
+  const found = valueAt(point, key)
+  const values = Array.isArray(found) ? found : found === undefined ? [] : [found]
+  return values.some((value) => (match ? fits(value, match) : range !== undefined && isWithin(value, range)))
+}
+
+function valueAt(point: FakePoint, key: string): unknown {
+  return key
+    .split('.')
+    .reduce<unknown>((value, name) => (value as FakePoint['payload'])?.[name], point.payload)
+}
+
+function fits(value: unknown, match: FakeMatch): boolean {
+  if ('value' in match) return value === match.value
+  if ('any' in match) return match.any.includes(value)
+  if ('except' in match) return !match.except.includes(value)
+  return typeof value === 'string' && value.includes(match.text)
+}
+
+/** As Qdrant, which compares numbers only: a point without the field is neither below nor above. */
+function isWithin(value: unknown, range: { gt?: number; gte?: number; lt?: number; lte?: number }): boolean {
   if (typeof value !== 'number') return false
-  return value < (range?.lt ?? Number.POSITIVE_INFINITY) && value <= (range?.lte ?? Number.POSITIVE_INFINITY)
+  const { gt, gte, lt, lte } = range
+  return (
+    value > (gt ?? Number.NEGATIVE_INFINITY) &&
+    value >= (gte ?? Number.NEGATIVE_INFINITY) &&
+    value < (lt ?? Number.POSITIVE_INFINITY) &&
+    value <= (lte ?? Number.POSITIVE_INFINITY)
+  )
 }
 
 function toUnit(vector: number[]): number[] {

@@ -13,6 +13,7 @@ import { createIndexKeeper } from './index-keeper.ts'
 import { createPointReader, type PointReader } from './point-reader.ts'
 import type { MessageLog, PointsFile } from './points-file.ts'
 import { type PointsTable, pointsTableName, tokensOf } from './points-table.ts'
+import { createSelections } from './selections.ts'
 import type { Words } from './words-index.ts'
 import type { WriteQueue, WriteTarget } from './write-queue.ts'
 
@@ -209,7 +210,8 @@ function openPointCollection(
   const merge = (signal: AbortSignal) => folder.merge(name, source, signal)
   const create = () => folder.create(name)
   const keeper = createIndexKeeper({ name, table, create, merge, opened, isWanted: !isSmall, log })
-  const reader = createPointReader(table, words, keeper, () => total)
+  const selections = createSelections(table, words)
+  const reader = createPointReader(table, words, selections, keeper, () => total)
   return {
     /** Unique in the folder of indexes. */
     name,
@@ -237,7 +239,10 @@ function openPointCollection(
         void keeper.begin()
       },
       index(changes) {
-        for (const { n, before, tokens, vector } of changes) words.replace(n, before, vector && tokens)
+        for (const { n, before, tokens, vector, payload } of changes) {
+          words.replace(n, before, vector && tokens)
+          selections.follow(n, payload)
+        }
         keeper.follow(changes)
       },
     } satisfies WriteTarget,

@@ -4,26 +4,42 @@
  */
 
 import { setImmediate } from 'node:timers/promises'
-import { type FilterTokens, filterTokens, matches } from '../filter.ts'
+import { compileFilter, type FilterTokens, filterTokens } from '../filter.ts'
 import type { Filter, Payload } from '../port.ts'
-import { hasTokens } from './neighbour-index.ts'
+import { hasTokens, type WordFilter } from './neighbour-index.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
 
 /** Rows that are read before other work of the thread gets its turn. */
 export const rowsPerSlice = 128
-/** Conditions beyond these are checked on the payload alone. */
-const indexedConditionsMax = 64
+/** With more, the payloads decide. */
+const decidingMax = 64
 
-export function indexedTokens(filter: Filter | undefined): FilterTokens {
-  const { all, none } = filterTokens(filter)
-  return { all: all.slice(0, indexedConditionsMax), none: none.slice(0, indexedConditionsMax) }
+/** A filter with what words say of it. */
+export interface RowFilter {
+  filter: Filter | undefined
+  tokens: FilterTokens
+  /** Whether words alone tell the rows that match. */
+  isDecided: boolean
+  /** Whether a payload, as JSON text, matches. */
+  test(payload: string): boolean
 }
 
-/** `total` is the number of points in the table. */
+export function readFilter(filter: Filter | undefined): RowFilter {
+  const tokens = filterTokens(filter)
+  const matches = compileFilter(filter)
+  return {
+    filter,
+    tokens,
+    isDecided: tokens.decide && Math.max(tokens.all.length, tokens.none.length) <= decidingMax,
+    test: filter === undefined ? () => true : (payload) => matches(JSON.parse(payload) as Payload),
+  }
+}
+
+/** For filters that words decide; `total` is the number of points in the table. */
 export function createMatchingRows(table: PointsTable, words: Words, total: () => number) {
   /** Rows that match by their words and rows that may match. */
-  function candidates({ all, none }: FilterTokens): number[] {
+  function candidates({ all, none }: WordFilter): number[] {
     if (all.length === 0) return words.rowsWithNone(none, table.everyRowNumber)
     const ns = words.rowsWith(all, everyRow).concat(words.wideRows(everyRow))
     if (none.length === 0) return ns
@@ -31,12 +47,12 @@ export function createMatchingRows(table: PointsTable, words: Words, total: () =
     return ns.filter((n) => !without.has(n))
   }
   /** Rows that may match, at most; unknown where words must be there. */
-  function mayMatch({ all, none }: FilterTokens): number {
+  function mayMatch({ all, none }: WordFilter): number {
     if (all.length > 0) return Number.POSITIVE_INFINITY
     return none.length === 0 ? total() : total() - words.rowsWithAny(none).size
   }
   /** The rows that may be eligible when they are no more than `most`. */
-  function fewEligible(tokens: FilterTokens, most: number): number[] | undefined {
+  function fewEligible(tokens: WordFilter, most: number): number[] | undefined {
     const { all, none } = tokens
     if (all.length === 0) {
       if (mayMatch(tokens) > most) return undefined
@@ -47,18 +63,18 @@ export function createMatchingRows(table: PointsTable, words: Words, total: () =
     return ns.length + wide.length > most ? undefined : ns.concat(wide)
   }
   /** The same where many have the words that must be there, and few of these are left by the others. */
-  function fewLeft(tokens: FilterTokens, most: number): number[] | undefined {
+  function fewLeft(tokens: WordFilter, most: number): number[] | undefined {
     if (tokens.all.length === 0 || tokens.none.length === 0) return undefined
     const rows = candidates(tokens)
     return rows.length > most ? undefined : rows
   }
   /** The index looks at words that must not be there one by one: where most points stay, dropping hits is faster. */
-  function leavesMost({ all, none }: FilterTokens): boolean {
+  function leavesMost({ all, none }: WordFilter): boolean {
     return none.length > 0 && (all.length > 0 || words.rowsWithAny(none).size <= total() / 2)
   }
 
   /** Every row that may match; other work of the thread gets its turn in between. */
-  async function* slices(tokens: FilterTokens): AsyncGenerator<StoredPoint[]> {
+  async function* slices(tokens: WordFilter): AsyncGenerator<StoredPoint[]> {
     const ns = hasTokens(tokens) ? candidates(tokens) : undefined
     for (let from = 0, after = 0; ; from += rowsPerSlice) {
       const rows = ns
@@ -71,27 +87,23 @@ export function createMatchingRows(table: PointsTable, words: Words, total: () =
     }
   }
 
-  async function count(filter: Filter, tokens: FilterTokens): Promise<number> {
-    const { must, must_not = [] } = filter
-    const isIndexed = Math.max(must.length, must_not.length) <= indexedConditionsMax
-    if (!isIndexed || !words.decides(tokens.all.length)) {
-      return countRows(candidates(tokens), filter)
-    }
+  async function count({ tokens, test }: RowFilter): Promise<number> {
+    if (!words.decides(tokens.all.length)) return countRows(candidates(tokens), test)
     const wide = words.wideRows(everyRow)
-    return countByWords(tokens, wide.length) + (await countRows(wide, filter))
+    return countByWords(tokens, wide.length) + (await countRows(wide, test))
   }
   /** Without the `wide` rows under the word of payloads with too many. */
-  function countByWords({ all, none }: FilterTokens, wide: number): number {
+  function countByWords({ all, none }: WordFilter, wide: number): number {
     if (none.length === 0) return words.countWith(all)
     const without = words.rowsWithAny(none)
     if (all.length === 0) return Math.max(0, total() - without.size - wide)
     return words.rowsWith(all, everyRow).filter((n) => !without.has(n)).length
   }
-  async function countRows(ns: number[], filter: Filter): Promise<number> {
+  async function countRows(ns: number[], test: RowFilter['test']): Promise<number> {
     let found = 0
     for (let i = 0; i < ns.length; i++) {
       const row = table.byRow(ns[i]!)
-      if (row && matchesRow(row, filter)) found++
+      if (row && test(row.payload)) found++
       if (i % rowsPerSlice === rowsPerSlice - 1) await setImmediate()
     }
     return found
@@ -103,12 +115,7 @@ export function createMatchingRows(table: PointsTable, words: Words, total: () =
     fewEligible,
     fewLeft,
     leavesMost,
-    /** The exact number; `tokens` are those of the filter. */
-    count: async (filter: Filter | undefined, tokens: FilterTokens): Promise<number> =>
-      filter && hasTokens(tokens) ? count(filter, tokens) : total(),
+    /** The exact number. */
+    count: async (asked: RowFilter): Promise<number> => (hasTokens(asked.tokens) ? count(asked) : total()),
   }
-}
-
-export function matchesRow(row: StoredPoint, filter: Filter | undefined): boolean {
-  return filter === undefined || matches(JSON.parse(row.payload) as Payload, filter)
 }

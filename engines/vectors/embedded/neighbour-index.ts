@@ -12,6 +12,8 @@ import { hnsw } from '../collections.ts'
 import { type FilterTokens, wideToken } from '../filter.ts'
 import { createBest, dot, norm } from '../score.ts'
 
+export type WordFilter = Pick<FilterTokens, 'all' | 'none'>
+
 interface IndexEntry {
   /** Row number of the point: its name in the index. */
   n: number
@@ -24,7 +26,7 @@ export interface IndexQuery {
   vector: Float32Array
   limit: number
   /** Words that a hit must have, and must not have; both empty: no filter. */
-  tokens: FilterTokens
+  tokens: WordFilter
   /** The rows that may match, for an index that keeps no words itself. */
   matching: () => number[]
 }
@@ -43,7 +45,7 @@ export interface NeighbourIndex {
   close(): void
 }
 
-export function hasTokens({ all, none }: FilterTokens): boolean {
+export function hasTokens({ all, none }: WordFilter): boolean {
   return all.length + none.length > 0
 }
 
@@ -175,7 +177,7 @@ function toQuery(zvec: Zvec, { vector, limit, tokens }: IndexQuery) {
  * Every word of `all` and none of `none`. Payloads under the word of those that have too many pass, and are checked by the
  * caller. Without its own clause zvec leaves out a payload without words, until a merge.
  */
-function toFilter({ all, none }: FilterTokens): string {
+function toFilter({ all, none }: WordFilter): string {
   const parts: string[] = []
   if (all.length > 0) parts.push(`(${inLists('contain_all', all)}) or kv contain_any ('${wideToken}')`)
   if (none.length > 0) {

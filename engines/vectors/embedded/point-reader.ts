@@ -1,39 +1,23 @@
 /** Answers queries on one collection: the index proposes candidates, the table decides. */
 
-import { setImmediate } from 'node:timers/promises'
 import { createRecentCounts } from '../collections.ts'
-import type { FilterTokens } from '../filter.ts'
 import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
-import { compareHits, compareIds, cosine, createBest, dot, norm } from '../score.ts'
+import { compareHits, createBest, norm } from '../score.ts'
+import { cut, type Found, type FoundPoint, proposedMax, scoreOf, scoreRow, searchSelected } from './found.ts'
 import type { IndexKeeper } from './index-keeper.ts'
-import { createMatchingRows, indexedTokens, matchesRow, rowsPerSlice } from './matching-rows.ts'
-import { hasTokens } from './neighbour-index.ts'
+import { createMatchingRows, type RowFilter, readFilter } from './matching-rows.ts'
+import { hasTokens, type WordFilter } from './neighbour-index.ts'
+import { type Page, type RowTest, sortedPage, walkedPage } from './pages.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
+import type { Selections } from './selections.ts'
 import { othersMax, type Words } from './words-index.ts'
 
 /** Up to this many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
 const comparedMax = 64
-/** The index is asked for more and more until ties at the cut are in; beyond this the table is scanned. */
-const proposedMax = 4_096
 /** Up to this many matches are sorted by id; with more, walking in the order of ids meets them soon enough. */
 const sortedMax = 2_000
 
-interface FoundPoint extends StoredPoint {
-  score: number
-}
-
-export interface Found {
-  points: FoundPoint[]
-  eligible: number
-}
-
 export type Embedders = { embedder: string | null; points: number }[]
-
-export interface Page {
-  points: StoredPoint[]
-  /** The id that the next page begins with. */
-  next: string | null
-}
 
 export type PointReader = ReturnType<typeof createPointReader>
 
@@ -41,6 +25,7 @@ export type PointReader = ReturnType<typeof createPointReader>
 export function createPointReader(
   table: PointsTable,
   words: Words,
+  selections: Selections,
   keeper: IndexKeeper,
   total: () => number,
 ) {
@@ -48,34 +33,38 @@ export function createPointReader(
   const recently = createRecentCounts()
 
   async function search(query: SearchQuery): Promise<Found> {
-    const { filter } = query
-    const tokens = indexedTokens(filter)
+    const asked = readFilter(query.filter)
+    if (!asked.isDecided) return searchSelected({ table, keeper, total }, query, await selections.of(asked))
+    const { tokens, test } = asked
     const few = rows.fewEligible(tokens, Math.max(query.limit, comparedAtMost(tokens)))
     if (few) {
       const length = norm(query.vector)
-      const points = few.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
+      const points = few
+        .flatMap((n) => scoreRow(table, n, query.vector, length, test) ?? [])
+        .sort(compareHits)
       return { points: cut(points, query), eligible: points.length }
     }
-    const eligible = hasTokens(tokens) ? await recently(filter, () => rows.count(filter, tokens)) : total()
-    return { points: cut(await nearest(query, tokens), query), eligible }
+    const eligible = hasTokens(tokens) ? await recently(query.filter, () => rows.count(asked)) : total()
+    return { points: cut(await nearest(query, asked), query), eligible }
   }
-
   /** What the graph does not hold yet, the index compares with words that must not be there at half the speed. */
-  function comparedAtMost({ all, none }: FilterTokens): number {
+  function comparedAtMost({ all, none }: WordFilter): number {
     if (none.length === 0 || all.length > 0) return comparedMax
     return Math.max(comparedMax, Math.min(othersMax, keeper.unindexed() / 2))
   }
 
   /** At least the `limit` nearest with all that tie with the last of them, or all there are. */
-  async function nearest(query: SearchQuery, tokens: FilterTokens): Promise<FoundPoint[]> {
+  async function nearest(query: SearchQuery, { tokens, test }: RowFilter): Promise<FoundPoint[]> {
     const length = norm(query.vector)
-    let asked = rows.leavesMost(tokens) ? { all: tokens.all, none: [] } : tokens
+    let asked = rows.leavesMost(tokens) ? { ...tokens, none: [] } : tokens
     let limit = query.limit + Math.max(4, query.limit >> 3)
     while (limit <= proposedMax) {
       const matching = () => rows.candidates(asked)
       const proposed = keeper.search({ vector: query.vector, limit, tokens: asked, matching })
       if (!proposed) break
-      const points = proposed.flatMap((n) => scoreRow(n, query, length) ?? []).sort(compareHits)
+      const points = proposed
+        .flatMap((n) => scoreRow(table, n, query.vector, length, test) ?? [])
+        .sort(compareHits)
       const more = proposed.length === limit
       const tied = more && points.at(-1)?.score === points[query.limit - 1]?.score
       if (points.length >= query.limit && !tied) return points
@@ -87,125 +76,69 @@ export function createPointReader(
       if (asked === tokens) limit *= 4
       asked = tokens
     }
-    return scan(query, tokens)
+    return scan(query, tokens, test)
   }
   /** Compares with every eligible point; other work of the thread gets its turn in between. */
-  async function scan(query: SearchQuery, tokens: FilterTokens): Promise<FoundPoint[]> {
+  async function scan(
+    query: SearchQuery,
+    tokens: WordFilter,
+    test: RowFilter['test'],
+  ): Promise<FoundPoint[]> {
     const best = createBest<FoundPoint>(query.limit, compareHits)
     const length = norm(query.vector)
     for await (const slice of rows.slices(tokens)) {
       for (const row of slice) {
         const score = scoreOf(row, query.vector, length)
-        if (best.wants(score) && matchesRow(row, query.filter)) best.add({ ...row, score })
+        if (best.wants(score) && test(row.payload)) best.add({ ...row, score })
       }
     }
     return best.take()
   }
-  function scoreRow(n: number, query: SearchQuery, length: number): FoundPoint | undefined {
-    const row = table.byRow(n)
-    if (!row || !matchesRow(row, query.filter)) return undefined
-    return { ...row, score: scoreOf(row, query.vector, length) }
-  }
-
   async function scroll(query: ScrollQuery): Promise<Page> {
-    const tokens = indexedTokens(query.filter)
+    const asked = readFilter(query.filter)
+    if (!asked.isDecided) {
+      const selected = await selections.of(asked)
+      const isIn = ({ n }: StoredPoint) => selected.has(n)
+      return selected.size() <= sortedMax
+        ? sortedPage(table, selected.rows(), query, isIn)
+        : walkedPage(table, query, isIn)
+    }
+    const { tokens, test } = asked
+    const matches = ({ payload }: StoredPoint) => test(payload)
     const few = hasTokens(tokens)
       ? (rows.fewEligible(tokens, sortedMax) ?? rows.fewLeft(tokens, sortedMax))
       : undefined
-    const from = query.offset ?? ''
-    return few ? sorted(few, from, query) : walk(from, query)
+    return few ? sortedPage(table, few, query, matches) : walkedPage(table, query, matches)
   }
-  /** Only rows of the page are read whole. */
-  function sorted(ns: number[], from: string, query: ScrollQuery): Page {
-    const page = createPage(query)
-    const ids = ns.flatMap((n) => table.idOfRow(n) ?? []).filter((id) => compareIds(id, from) >= 0)
-    for (const id of ids.sort(compareIds)) {
-      const [row] = table.byIds([id])
-      if (row && matchesRow(row, query.filter) && !page.add(row)) break
+  async function embedders(filter: Filter | undefined): Promise<Embedders> {
+    const asked = readFilter(filter)
+    if (!asked.isDecided) {
+      const selected = await selections.of(asked)
+      return countEmbedders(rows.slices(noWords), ({ n }) => selected.has(n))
     }
-    return page.page
-  }
-  async function walk(from: string, query: ScrollQuery): Promise<Page> {
-    const page = createPage(query)
-    for (let start = from; ; ) {
-      let looked = 0
-      let following: string | undefined
-      for (const row of table.fromId(start, rowsPerSlice + 1)) {
-        looked += 1
-        if (looked > rowsPerSlice) {
-          following = row.id
-          break
-        }
-        if (matchesRow(row, query.filter) && !page.add(row)) return page.page
-      }
-      if (following === undefined) return page.page
-      start = following
-      await setImmediate()
-    }
+    if (!hasTokens(asked.tokens)) return table.embedders()
+    return countEmbedders(rows.slices(asked.tokens), ({ payload }) => asked.test(payload))
   }
   return {
     search,
     scroll,
     async count(filter: Filter | undefined): Promise<number> {
-      return rows.count(filter, indexedTokens(filter))
+      const asked = readFilter(filter)
+      return asked.isDecided ? rows.count(asked) : (await selections.of(asked)).size()
     },
-    embedders: (filter: Filter | undefined): Promise<Embedders> => countEmbedders(table, rows, filter),
+    embedders,
     get: (ids: string[]): StoredPoint[] => table.byIds(ids),
   }
 }
 
-async function countEmbedders(
-  table: PointsTable,
-  rows: ReturnType<typeof createMatchingRows>,
-  filter: Filter | undefined,
-): Promise<Embedders> {
-  const tokens = indexedTokens(filter)
-  if (!hasTokens(tokens)) return table.embedders()
+const noWords: WordFilter = { all: [], none: [] }
+
+async function countEmbedders(slices: AsyncIterable<StoredPoint[]>, matches: RowTest): Promise<Embedders> {
   const counts = new Map<string | null, number>()
-  for await (const slice of rows.slices(tokens)) {
+  for await (const slice of slices) {
     for (const row of slice) {
-      if (matchesRow(row, filter)) counts.set(row.embedder, (counts.get(row.embedder) ?? 0) + 1)
+      if (matches(row)) counts.set(row.embedder, (counts.get(row.embedder) ?? 0) + 1)
     }
   }
   return [...counts].map(([embedder, points]) => ({ embedder, points }))
-}
-
-/** A float32 as JSON has about so many characters. */
-const bytesPerNumber = 20
-
-/** Roughly: characters of what a caller gets of a point, as JSON. */
-export function jsonBytes(
-  { id, payload, vector }: StoredPoint,
-  { withPayload, withVector }: Pick<ScrollQuery, 'withPayload' | 'withVector'>,
-): number {
-  const ofPayload = withPayload === false ? 0 : payload.length
-  return id.length + ofPayload + (withVector === true ? vector.length * bytesPerNumber : 0)
-}
-
-/** A page that is being filled; `add` is false for the point that the next one begins with. */
-function createPage(query: ScrollQuery): { page: Page; add(row: StoredPoint): boolean } {
-  const page: Page = { points: [], next: null }
-  const { limit, bytesMax = Number.POSITIVE_INFINITY } = query
-  let bytes = 0
-  return {
-    page,
-    add(row) {
-      bytes += jsonBytes(row, query)
-      if (page.points.length < limit && (page.points.length === 0 || bytes <= bytesMax)) {
-        page.points.push(row)
-        return true
-      }
-      page.next = row.id
-      return false
-    },
-  }
-}
-
-function scoreOf(row: StoredPoint, vector: Float32Array, length: number): number {
-  return cosine(dot(row.vector, 0, vector, vector.length), norm(row.vector) * length)
-}
-
-function cut(points: FoundPoint[], { limit, scoreThreshold }: SearchQuery): FoundPoint[] {
-  const first = points.slice(0, limit)
-  return scoreThreshold === undefined ? first : first.filter((point) => point.score >= scoreThreshold)
 }

@@ -15,6 +15,12 @@ export interface StoredPoint {
   embedder: string | null
 }
 
+export interface RowPayload {
+  n: number
+  /** JSON text. */
+  payload: string
+}
+
 /** `payload` null: a delete. */
 export interface Write {
   id: string
@@ -28,6 +34,8 @@ export interface Write {
 export interface Change {
   n: number
   vector: Float32Array | null
+  /** JSON text; null for a delete. */
+  payload: string | null
   before: string[]
   tokens: string[]
 }
@@ -101,6 +109,8 @@ export function openTableReader(reader: DatabaseSync, p: string) {
   const idOfRow = reader.prepare(`select id from ${p} where n = ?`)
   const afterRow = reader.prepare(`select ${columns} from ${p} where n > ? order by n limit ?`)
   const fromId = reader.prepare(`select ${columns} from ${p} where id >= ? order by id limit ?`)
+  const payloadOfRow = reader.prepare(`select n, payload from ${p} where n = ?`)
+  const payloadsAfter = reader.prepare(`select n, payload from ${p} where n > ? order by n limit ?`)
   const numbers = reader.prepare(`select n from ${p} order by n limit ?`)
   // Read from the index of ids: the rows themselves lie far apart.
   const everyNumber = reader.prepare(`select json_group_array(n) as ns from ${p}`)
@@ -116,6 +126,10 @@ export function openTableReader(reader: DatabaseSync, p: string) {
       for (const row of eachRow<Record<string, SQLInputValue>>(fromId, id, limit)) yield toPoint(row)!
     },
     idOfRow: (n: number): string | undefined => firstRow<{ id: string }>(idOfRow, n)?.id,
+    /** Without the vectors, which lie apart from the payload and take longer to read. */
+    payloadsOf: (ns: readonly number[]): RowPayload[] =>
+      ns.flatMap((n) => firstRow<RowPayload>(payloadOfRow, n) ?? []),
+    payloadsAfter: (n: number, limit: number): RowPayload[] => allRows(payloadsAfter, n, limit),
     /** All row numbers, at most `limit`. */
     rowNumbers: (limit: number): number[] => allRows<{ n: number }>(numbers, limit).map((row) => row.n),
     everyRowNumber: (): number[] => JSON.parse(firstRow<{ ns: string }>(everyNumber)!.ns) as number[],
@@ -157,17 +171,17 @@ function createWrite(writer: DatabaseSync, p: string, d: string) {
       remember.run(id, epoch, offset, Date.now())
       if (!old) return { added: 0 }
       drop.run(old.n)
-      return { change: { n: old.n, vector: null, before, tokens: [] }, added: -1 }
+      return { change: { n: old.n, vector: null, payload: null, before, tokens: [] }, added: -1 }
     }
     const blob = new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength)
     const tokens = old?.payload === payload ? before : tokensOf(payload)
     if (old) {
       update.run(epoch, offset, embedder, payload, blob, old.n)
-      return { change: { n: old.n, vector, before, tokens }, added: 0 }
+      return { change: { n: old.n, vector, payload, before, tokens }, added: 0 }
     }
     if (deletion) forget.run(id)
     const n = Number(insert.run(id, epoch, offset, embedder, payload, blob).lastInsertRowid)
-    return { change: { n, vector, before, tokens }, added: 1 }
+    return { change: { n, vector, payload, before, tokens }, added: 1 }
   }
   return (writes: Write[]): { changes: Change[]; added: number } => {
     const done = writes.map(writeOne)

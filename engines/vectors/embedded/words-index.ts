@@ -67,13 +67,16 @@ function openWords(db: DatabaseSync, t: string) {
       .slice(0, wordsInSqlMax)
       .map(({ word }) => word)
   }
+  function readHaving(words: readonly string[]): number[] {
+    const { ns } = firstRow<{ ns: string }>(having, JSON.stringify(words))!
+    return JSON.parse(ns) as number[]
+  }
   /** A long list is read once, not in every search that leaves its rows out. */
   function keptOf(words: readonly string[]): KeptRows {
     const key = words.join(' ')
     let kept = keptLists.get(key)
     if (!kept) {
-      const { ns } = firstRow<{ ns: string }>(having, JSON.stringify(words))!
-      kept = { words, having: new Set(JSON.parse(ns) as number[]) }
+      kept = { words, having: new Set(readHaving(words)) }
       keptLists.set(key, kept)
     }
     return kept
@@ -95,6 +98,8 @@ function openWords(db: DatabaseSync, t: string) {
     decides: (words: number): boolean => words <= wordsInSqlMax,
     /** Row numbers kept under the wide word. */
     wideRows: (limit: number): number[] => allRows<{ n: number }>(wide, limit).map((row) => row.n),
+    /** As `rowsWithAny`, read again. */
+    rowsWithOneOf: (words: readonly string[]): number[] => [...new Set(readHaving(words))],
     /** The rows that have any of the words. */
     rowsWithAny: (words: readonly string[]): ReadonlySet<number> => keptOf(words).having,
     /** The rows of `all` that have none of the words. */

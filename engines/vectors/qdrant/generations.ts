@@ -6,16 +6,18 @@
 import { AppError } from '#lib/errors.ts'
 import { hnsw, parseStoredName } from '../collections.ts'
 import { type Call, CollectionMissing, pathOf } from './calls.ts'
-import { deletedAtField, embedderField, tokensField } from './writer.ts'
+import { deletedAtField, shapeField, tokensField } from './filters.ts'
+import { embedderField } from './writer.ts'
 
 /**
  * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
- * an embedder made.
+ * an embedder made; which points have their values.
  */
 const indexes = [
   [tokensField, 'keyword'],
   [deletedAtField, 'integer'],
   [embedderField, 'keyword'],
+  [shapeField, 'integer'],
 ] as const
 
 export function collectionOf(name: string, generation: number | undefined): string {

@@ -1,7 +1,8 @@
 /** Makes Qdrant's answers those that the port promises: in order, complete, with exact counts. */
 
+import { AppError } from '#lib/errors.ts'
+import { counted } from '#lib/plural.ts'
 import { createRecentCounts, hnsw } from '../collections.ts'
-import { filterTokens } from '../filter.ts'
 import type {
   CollectionStats,
   Filter,
@@ -15,14 +16,8 @@ import type {
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
-import {
-  bytesPerNumber,
-  createPointIds,
-  deletedAtField,
-  embedderField,
-  type QdrantRecord,
-  tokensField,
-} from './writer.ts'
+import { deletedAtField, needsValues, toQdrantFilter, withoutValues } from './filters.ts'
+import { bytesPerNumber, createPointIds, embedderField, type QdrantRecord } from './writer.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
 const proposedMax = 4_096
@@ -37,6 +32,7 @@ type Scored = QdrantRecord & { score: number }
 
 export function createReader(call: Call) {
   const recently = createRecentCounts()
+  const demandValues = createValuesCheck(call)
 
   async function count(collection: string, filter: Filter | undefined): Promise<number> {
     const asked = { exact: true, filter: toQdrantFilter(filter) }
@@ -70,6 +66,7 @@ export function createReader(call: Call) {
     }
   }
   async function search(collection: string, query: SearchQuery): Promise<SearchResult> {
+    await demandValues(collection, query.filter)
     const [found, recent] = await Promise.all([
       nearest(collection, query),
       recently([collection, query.filter ?? null], () => count(collection, query.filter)),
@@ -89,8 +86,12 @@ export function createReader(call: Call) {
   }
   return {
     search,
-    count,
+    async count(collection: string, filter: Filter | undefined): Promise<number> {
+      await demandValues(collection, filter)
+      return count(collection, filter)
+    },
     async scroll(collection: string, { bytesMax, ...query }: ScrollQuery): Promise<ScrollResult> {
+      await demandValues(collection, query.filter)
       const pointId = createPointIds(collection)
       const limit = bytesMax === undefined ? query.limit : Math.min(query.limit, pointsAtOnce)
       // One more than asked for: its own id is where the next page begins.
@@ -111,6 +112,7 @@ export function createReader(call: Call) {
       return { points: over === -1 ? found : found.slice(0, over), next: found[over]?.id ?? null }
     },
     async embedders(collection: string, filter: Filter | undefined) {
+      await demandValues(collection, filter)
       const asked = { key: embedderField, filter: toQdrantFilter(filter), exact: true, limit: embeddersMax }
       type Found = { hits: { value: string; count: number }[] }
       const { hits } = await call<Found>('embedders', 'POST', `${pathOf(collection)}/facet`, asked)
@@ -148,6 +150,25 @@ export function createReader(call: Call) {
   }
 }
 
+/** Throws AppError `vector_engine_unavailable` while points of an earlier release lack the values that a filter reads. */
+function createValuesCheck(call: Call) {
+  const recently = createRecentCounts()
+  return async function demandValues(collection: string, filter: Filter | undefined): Promise<void> {
+    if (!needsValues(filter)) return
+    const points = await recently(collection, async () => {
+      const asked = { exact: true, filter: withoutValues }
+      const path = `${pathOf(collection)}/points/count`
+      return (await call<{ count: number }>('count', 'POST', path, asked)).count
+    })
+    if (points === 0) return
+    throw new AppError(
+      'vector_engine_unavailable',
+      `${counted(points, 'point')} of an earlier release must be prepared for such a filter: try again later.`,
+      { retryAfter: 60 },
+    )
+  }
+}
+
 /** Whether payloads and vectors of the hits are to be read afterwards, because they may be too many. */
 function isLater({ bytesMax, limit, withPayload, withVector }: SearchQuery): boolean {
   return bytesMax !== undefined && limit > pointsAtOnce && (withPayload !== false || withVector === true)
@@ -172,16 +193,6 @@ function fromQdrantRecord(record: QdrantRecord): ScrolledPoint {
 function jsonBytes({ payload, vector }: QdrantRecord): number {
   const { id, payload: text = '' } = payload as { id: string; payload?: string }
   return id.length + text.length + (Array.isArray(vector) ? vector.length * bytesPerNumber : 0)
-}
-
-/** Qdrant's filter for ours; deleted points match none. */
-function toQdrantFilter(filter: Filter | undefined) {
-  const { all, none } = filterTokens(filter)
-  const hasWord = (value: string) => ({ key: tokensField, match: { value } })
-  return {
-    must: [{ is_empty: { key: deletedAtField } }, ...all.map(hasWord)],
-    ...(none.length === 0 ? {} : { must_not: none.map(hasWord) }),
-  }
 }
 
 /** JSON of a query for the points nearest to `vector`; `rest` is what else it says. */

@@ -6,8 +6,9 @@
 import { v5 } from 'uuid'
 import { comparePositions, isNewer, newestPerId } from '../collections.ts'
 import { payloadTokens } from '../filter.ts'
-import type { LogPosition, PointOperation } from '../port.ts'
+import type { LogPosition, Payload, PointOperation } from '../port.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
+import { deletedAtField, type PayloadValues, shape, valuesOf, withoutValues } from './filters.ts'
 
 export function createWriter(call: Call, dimension: number) {
   /**
@@ -34,7 +35,33 @@ export function createWriter(call: Call, dimension: number) {
     const held = new Map(records.map((record) => [record.id, storedPosition(record)]))
     return batch.filter(({ id, payload }) => isNewer(payload, held.get(id)))
   }
+  /** As its record was read; one that was written meanwhile has what filters look at. */
+  function complete({ id, payload }: QdrantRecord) {
+    const { payload: text, epoch, offset } = payload as { payload: string } & Partial<LogPosition>
+    const asRead = (key: string, value: number | undefined) =>
+      value === undefined ? { is_empty: { key } } : { key, match: { value } }
+    const filter = { must: [{ has_id: [id] }, asRead('epoch', epoch), asRead('offset', offset)] }
+    return { set_payload: { payload: filteredBy(JSON.parse(text)), filter } }
+  }
   return {
+    /** Gives points of an earlier release the values that filters look at. */
+    async completePoints(collection: string): Promise<void> {
+      const points = `${pathOf(collection)}/points`
+      const asked = {
+        limit: pointsPerBatch,
+        with_payload: ['payload', ...positionFields],
+        filter: withoutValues,
+      }
+      type Page = { points: QdrantRecord[]; next_page_offset?: unknown }
+      for (let offset: unknown; ; ) {
+        const body = { ...asked, ...(offset === undefined ? {} : { offset }) }
+        const page = await call<Page>('incomplete', 'POST', `${points}/scroll`, body)
+        const operations = page.points.map(complete)
+        if (operations.length > 0) await call('complete', 'POST', `${points}/batch?wait=true`, { operations })
+        offset = page.next_page_offset ?? undefined
+        if (offset === undefined) return
+      }
+    },
     /** `name` is that of the collection in Qdrant: an alias, or one generation. */
     async apply(
       collection: string,
@@ -65,14 +92,12 @@ const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
  * filters on every payload key.
  */
 type StoredPayload = { id: string; epoch: number; offset: number } & (
-  | { payload: string; tokens: string[]; embedder?: string }
+  | { payload: string; tokens: string[]; values: PayloadValues; shape: number; embedder?: string }
   // The remains of a deleted point, so that no older write brings it back. Its vector replaces the former one, which Qdrant
   // keeps otherwise, and means nothing: no read sees the point. The time is in ms since 1970.
   | { deletedAt: number }
 )
 
-export const tokensField = 'tokens'
-export const deletedAtField = 'deletedAt'
 export const embedderField = 'embedder'
 const positionFields = ['epoch', 'offset']
 
@@ -104,9 +129,14 @@ function toQdrantPoint(operation: PointOperation, pointId: string, dimension: nu
       ...position,
       ...(embedder === undefined ? {} : { embedder }),
       payload: JSON.stringify(operation.payload),
-      tokens: payloadTokens(operation.payload, Number.POSITIVE_INFINITY),
+      ...filteredBy(operation.payload),
     },
   }
+}
+
+/** What filters look at. */
+function filteredBy(payload: Payload) {
+  return { tokens: payloadTokens(payload, Number.POSITIVE_INFINITY), values: valuesOf(payload), shape }
 }
 
 /** The position that a record of a point holds; undefined for one of a release that kept none. */
@@ -145,7 +175,8 @@ const pointsPerBatch = 250
 /** Qdrant takes 32 MiB; below is an upper estimate of a point's JSON. */
 const bytesPerBatch = 24 * 2 ** 20
 export const bytesPerNumber = 24
-const bytesPerToken = 20
+/** With what the values of the payload say of it. */
+const bytesPerToken = 64
 
 /** Cuts points into requests that Qdrant accepts, in their order. */
 function inBatches(points: QdrantPoint[]): QdrantPoint[][] {
@@ -155,7 +186,7 @@ function inBatches(points: QdrantPoint[]): QdrantPoint[][] {
     const { id, payload, tokens } = { payload: '', tokens: [], ...point.payload }
     const size =
       point.vector.length * bytesPerNumber +
-      Buffer.byteLength(payload) * 2 +
+      Buffer.byteLength(payload) * 3 +
       Buffer.byteLength(id) * 2 +
       tokens.length * bytesPerToken
     const last = batches.at(-1)

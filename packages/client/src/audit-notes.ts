@@ -23,11 +23,19 @@ export const auditedOperations = [
  * asks for them: by the tag `auth` or `vector`, or by an `operation`.
  */
 export function withoutAuditNotes(collection: string, filter?: Filter): Filter | undefined {
-  if (collection !== 'fleet_notes' || filter?.must.some(asksForAuditNotes)) return filter
+  if (collection !== 'fleet_notes' || (filter && asksForAuditNotes(filter))) return filter
   const audited = auditedOperations.map((value) => ({ key: 'operation', match: { value } }))
-  return { must: filter?.must ?? [], must_not: [...(filter?.must_not ?? []), ...audited] }
+  return { ...filter, must_not: [...(filter?.must_not ?? []), ...audited] }
 }
 
-function asksForAuditNotes({ key, match }: FilterCondition): boolean {
-  return key === 'operation' || (key === 'tags' && (match.value === 'auth' || match.value === 'vector'))
+function asksForAuditNotes(condition: FilterCondition): boolean {
+  if ('is_empty' in condition) return false
+  if (!('key' in condition)) {
+    return [...(condition.must ?? []), ...(condition.should ?? [])].some(asksForAuditNotes)
+  }
+  if (condition.key === 'operation') return true
+  if (condition.key !== 'tags' || !('match' in condition)) return false
+  const { match } = condition
+  const named = 'value' in match ? [match.value] : 'any' in match ? match.any : []
+  return named.some((value) => value === 'auth' || value === 'vector')
 }

@@ -92,38 +92,6 @@ export const point = closedObject(
   },
 )
 
-const condition = closedObject(
-  {
-    key: Type.String({
-      description: 'A payload key; a dotted one is a path through objects, not through arrays.',
-    }),
-    match: closedObject(
-      {
-        value: Type.Unsafe<string | number | boolean>({
-          type: ['string', 'number', 'boolean'],
-          description: 'Equal by value and type; of an array it means "contains".',
-        }),
-      },
-      { title: 'Match' },
-    ),
-  },
-  { title: 'Condition' },
-)
-const conditionsMax = 128
-
-export const filter = closedObject(
-  {
-    must: Type.Array(condition, { maxItems: conditionsMax }),
-    must_not: Type.Optional(
-      Type.Array(condition, {
-        maxItems: conditionsMax,
-        description: 'A point that meets one of these does not match. A missing key meets none.',
-      }),
-    ),
-  },
-  { title: 'Filter', examples: [{ must: [{ key: 'status', match: { value: 'active' } }] }] },
-)
-
 export const after = Type.Optional(
   Type.String({ description: 'An operation_id: the answer reflects that operation.' }),
 )

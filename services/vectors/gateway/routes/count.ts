@@ -4,10 +4,11 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Filter } from '#engines/vectors/port.ts'
-import { compileCheck, validationFailed } from '#runtime/http/validation.ts'
+import { validationFailed } from '#runtime/http/validation.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
+import { filterShape, readFilter } from '../../accept/filters.ts'
 import type { Gateway } from '../gateway.ts'
-import { absentOr, after, closedObject, collection, filter, readProblems } from '../schemas.ts'
+import { after, closedObject, collection, readProblems } from '../schemas.ts'
 
 const querystring = closedObject({
   collection,
@@ -20,7 +21,10 @@ const querystring = closedObject({
   after,
 })
 
-const body = closedObject({ collection, filter: absentOr(filter), after }, { title: 'CountRequest' })
+const body = closedObject(
+  { collection, filter: Type.Optional(filterShape), after },
+  { title: 'CountRequest' },
+)
 
 const answer = Type.Object(
   { collection: Type.String(), count: Type.Integer() },
@@ -30,8 +34,6 @@ const answer = Type.Object(
     examples: [{ collection: 'knowledgebase', count: 20_000 }],
   },
 )
-
-const checkFilter = compileCheck(filter)
 
 const config = { operation: 'count', problems: readProblems } as const
 
@@ -66,7 +68,7 @@ export function registerCount(scope: FastifyInstance, gateway: Gateway): void {
       },
     },
     (request, reply) =>
-      count({ gateway, request, reply }, request.body, () => request.body.filter ?? undefined),
+      count({ gateway, request, reply }, request.body, () => readFilter(request.body.filter)),
   )
 }
 
@@ -92,22 +94,5 @@ function parseFilter(text: string | undefined): Filter | undefined {
   } catch {
     throw validationFailed([{ path: '/filter', message: 'JSON of a filter' }])
   }
-  if (value === null) return undefined
-  const errors = checkFilter(value)
-  if (errors) {
-    throw validationFailed(errors.map(({ path, message }) => ({ path: `/filter${path}`, message })))
-  }
-  refuseLoneSurrogates(value as Filter)
-  return value as Filter
-}
-
-/** Percent-encoding cannot carry one, a JSON escape can. */
-function refuseLoneSurrogates(filter: Filter): void {
-  for (const list of ['must', 'must_not'] as const) {
-    filter[list]?.forEach(({ key, match }, n) => {
-      const texts = typeof match.value === 'string' ? [key, match.value] : [key]
-      if (texts.every((text) => text.isWellFormed())) return
-      throw validationFailed([{ path: `/filter/${list}/${n}`, message: 'has half of a surrogate pair' }])
-    })
-  }
+  return readFilter(value)
 }

@@ -7,6 +7,7 @@ import type { ScrollQuery, ScrollResult } from '#engines/vectors/port.ts'
 import { answers, pageBytesMax, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
+import { filterShape, readFilter } from '../../accept/filters.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
@@ -14,7 +15,6 @@ import {
   answeredVector,
   closedObject,
   collection,
-  filter,
   limit,
   payload,
   pointId,
@@ -28,7 +28,7 @@ const body = closedObject(
     collection,
     limit: Type.Optional(limit),
     offset: absentOr(pointId),
-    filter: absentOr(filter),
+    filter: Type.Optional(filterShape),
     with_payload: Type.Optional(Type.Boolean({ default: true })),
     with_vector: Type.Optional(Type.Boolean({ default: false })),
     after,
@@ -136,9 +136,10 @@ function pageOf(first: ScrollResult, read: ReadPoints, limit: number) {
 }
 
 function queryOf(given: Static<typeof body>): ScrollQuery {
+  const filter = readFilter(given.filter)
   return {
     ...rowsOf(given),
     ...(given.offset == null ? {} : { offset: given.offset }),
-    ...(given.filter == null ? {} : { filter: given.filter }),
+    ...(filter && { filter }),
   }
 }

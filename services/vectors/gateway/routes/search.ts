@@ -7,6 +7,7 @@ import type { Hit, SearchQuery, SearchResult, VectorStore } from '#engines/vecto
 import { answers, heldBytesPerPiece, pieceBytesMax } from '#runtime/http/answers.ts'
 import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
+import { filterShape, readFilter } from '../../accept/filters.ts'
 import { hitBytesMax, pointsPerPiece, readQuestion } from '../../accept/points.ts'
 import { embedQuestion } from '../../accept/texts.ts'
 import { embedderWarnings } from '../../read/embedders.ts'
@@ -17,7 +18,6 @@ import {
   answeredVector,
   closedObject,
   collection,
-  filter,
   limit,
   payload,
   readProblems,
@@ -34,7 +34,7 @@ const body = closedObject(
     text: Type.Optional(text),
     limit: Type.Optional(limit),
     score_threshold: absentOr(Type.Number({ description: 'Hits below this score are left out.' })),
-    filter: absentOr(filter),
+    filter: Type.Optional(filterShape),
     with_payload: Type.Optional(Type.Boolean({ default: true })),
     with_vector: Type.Optional(Type.Boolean({ default: false })),
     after,
@@ -142,11 +142,12 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
 type Question = Omit<SearchQuery, 'vector'>
 
 function queryOf(given: Static<typeof body>): Question {
+  const filter = readFilter(given.filter)
   return {
     ...rowsOf(given),
     bytesMax: pieceBytesMax,
     ...(given.score_threshold == null ? {} : { scoreThreshold: given.score_threshold }),
-    ...(given.filter == null ? {} : { filter: given.filter }),
+    ...(filter && { filter }),
   }
 }
 

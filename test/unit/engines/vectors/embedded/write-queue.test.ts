@@ -22,7 +22,10 @@ function open({ indexed, written }: { indexed(changes: Change[]): void; written?
     exists: () => true,
     write(writes) {
       written?.()
-      return { changes: writes.map((_, n) => ({ n, vector: null, before: [], tokens: [] })), added: 0 }
+      return {
+        changes: writes.map((_, n) => ({ n, vector: null, payload: null, before: [], tokens: [] })),
+        added: 0,
+      }
     },
     committed: () => {},
     index: indexed,

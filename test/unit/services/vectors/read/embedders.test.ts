@@ -39,7 +39,7 @@ test('stored points are counted by collection; notes of the hub by themselves, a
           { embedder: null, points: 9 },
         ]
       }
-      return filter!.must.length === 0 ? [{ embedder: null, points: 3 }] : [{ embedder: null, points: 1 }]
+      return filter!.must!.length === 0 ? [{ embedder: null, points: 3 }] : [{ embedder: null, points: 1 }]
     },
   } as unknown as VectorStore
   expect(await findOtherEmbedders(vectors, 'new')).toEqual([

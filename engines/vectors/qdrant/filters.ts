@@ -1,0 +1,132 @@
+/**
+ * Filters in Qdrant. Equality is answered by the words of a payload, all other conditions by its values: what each path holds, by
+ * kind, so that Qdrant reads them as the other drivers do.
+ */
+
+import { hash } from 'node:crypto'
+import { boundsOf, eachValue, isScalar, tokenOf } from '../filter.ts'
+import type { Filter, FilterCondition, FilterMatch, FilterValue, Payload, PayloadValue } from '../port.ts'
+import { microsOf, wordsOf } from '../values.ts'
+
+export const tokensField = 'tokens'
+export const deletedAtField = 'deletedAt'
+export const valuesField = 'values'
+/** Says how the values of a point are kept; points of earlier releases have none. */
+export const shapeField = 'shape'
+export const shape = 1
+
+/** Points of earlier releases, which have no values. */
+export const withoutValues = {
+  must: [{ is_empty: { key: deletedAtField } }, { is_empty: { key: shapeField } }],
+}
+
+type Kept<T> = Record<string, T>
+
+/** The values of a payload by the names of their paths. */
+export interface PayloadValues {
+  /** Words of all values; `nothing` and `something` are those of null, and of objects and of arrays in arrays. */
+  k: Kept<string[]>
+  numbers: Kept<number[]>
+  /** Microseconds since 1970. */
+  times: Kept<number[]>
+  /** The words of its texts, with a space at both ends of each: Qdrant looks for parts of a text. */
+  texts: Kept<string>
+}
+
+const nothing = 'nothing'
+const something = 'something'
+
+/** A path may have any characters, a name in Qdrant's paths only these: 66 bits of SHA-256 as base64url. */
+function nameOf(path: string): string {
+  return hash('sha256', path, 'base64url').slice(0, 11)
+}
+
+export function valuesOf(payload: Payload): PayloadValues {
+  const paths = new Map<string, PayloadValue[]>()
+  eachValue(payload, (path, value) => {
+    const there = paths.get(path)
+    if (there) there.push(value)
+    else paths.set(path, [value])
+  })
+  const values: PayloadValues = { k: {}, numbers: {}, times: {}, texts: {} }
+  const { k, numbers, times, texts } = values
+  for (const [path, found] of paths) {
+    // Null alone is empty; an array that holds it is not.
+    if (found.length === 1 && found[0] === null && !isList(payload, path)) continue
+    const name = nameOf(path)
+    k[name] = [...new Set(found.map((value) => wordOf(path, value)))]
+    const ofPath = found.filter((value) => typeof value === 'number')
+    if (ofPath.length > 0) numbers[name] = ofPath
+    const strings = found.filter((value) => typeof value === 'string')
+    const micros = strings.flatMap((text) => microsOf(text) ?? [])
+    if (micros.length > 0) times[name] = micros
+    const words = [...new Set(strings.flatMap((text) => wordsOf(text).all))]
+    if (words.length > 0) texts[name] = ` ${words.join(' ')} `
+  }
+  return values
+}
+
+function isList(payload: Payload, path: string): boolean {
+  let value: PayloadValue = payload
+  for (const key of path.split('.')) value = (value as Payload)[key]!
+  return Array.isArray(value)
+}
+
+function wordOf(path: string, value: PayloadValue): string {
+  if (value === null) return nothing
+  return isScalar(value) ? tokenOf(path, value) : something
+}
+
+/** Whether points need their values for it. */
+export function needsValues(filter: Filter | undefined): boolean {
+  const { must = [], should = [], must_not = [] } = filter ?? {}
+  return [...must, ...should, ...must_not].some((condition) => {
+    if ('is_empty' in condition || 'range' in condition) return true
+    if (!('key' in condition)) return needsValues(condition)
+    return 'except' in condition.match || 'text' in condition.match
+  })
+}
+
+/** Qdrant's filter for ours; deleted points match none. */
+export function toQdrantFilter(filter: Filter | undefined): object {
+  const { must = [], should = [], must_not = [] } = filter ?? {}
+  return {
+    must: [{ is_empty: { key: deletedAtField } }, ...must.map(toCondition)],
+    ...(should.length === 0 ? {} : { should: should.map(toCondition) }),
+    ...(must_not.length === 0 ? {} : { must_not: must_not.map(toCondition) }),
+  }
+}
+
+function toCondition(condition: FilterCondition): object {
+  if ('is_empty' in condition) return { is_empty: { key: fieldOf('k', condition.is_empty.key) } }
+  if (!('key' in condition)) {
+    const { must = [], should = [], must_not = [] } = condition
+    return {
+      must: must.map(toCondition),
+      ...(should.length === 0 ? {} : { should: should.map(toCondition) }),
+      must_not: must_not.map(toCondition),
+    }
+  }
+  if ('match' in condition) return toMatch(condition.key, condition.match)
+  const { isTime, ...range } = boundsOf(condition.range)
+  return { key: fieldOf(isTime ? 'times' : 'numbers', condition.key), range }
+}
+
+function toMatch(path: string, match: FilterMatch): object {
+  if ('value' in match) return { key: tokensField, match: { value: tokenOf(path, match.value) } }
+  if ('any' in match) return { key: tokensField, match: { any: wordsFor(path, match.any) } }
+  if ('except' in match) {
+    return { key: fieldOf('k', path), match: { except: [...wordsFor(path, match.except), nothing] } }
+  }
+  const key = fieldOf('texts', path)
+  return { must: wordsOf(match.text).whole.map((word) => ({ key, match: { text: ` ${word} ` } })) }
+}
+
+/** Qdrant wants each once. */
+function wordsFor(path: string, values: readonly FilterValue[]): string[] {
+  return [...new Set(values.map((value) => tokenOf(path, value)))]
+}
+
+function fieldOf(kind: keyof PayloadValues, path: string): string {
+  return `${valuesField}.${kind}.${nameOf(path)}`
+}
