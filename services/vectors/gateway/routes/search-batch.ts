@@ -152,7 +152,7 @@ async function vectorsOf({ context }: Gateway, searches: Search[]): Promise<Floa
 }
 
 /** Maps a few at a time, in order; none begins after a failure. */
-async function mapFew<T, R>(given: T[], map: (one: T, n: number) => Promise<R>): Promise<R[]> {
+export async function mapFew<T, R>(given: T[], map: (one: T, n: number) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   const waiting = given.entries()
   let hasFailed = false
@@ -187,7 +187,7 @@ function heldBytesOf(searches: Search[]): number {
  * The answers as texts that commas join: an answer goes on where a text ends with a hit. Its beginning comes with the first hit
  * and its end with the last one, so one text is kept back until the next is known.
  */
-async function* answerTexts(
+export async function* answerTexts(
   vectors: Pick<VectorStore, 'get'>,
   found: Iterable<Found>,
 ): AsyncGenerator<string[]> {
