@@ -163,6 +163,7 @@ export function describeCollections(driver: string, engines: () => Promise<Envir
       const vector = axisVector(0)
       for (const [method, path, body] of [
         ['POST', '/v1/vectors/search', { collection: 'nothing', vector }],
+        ['POST', '/v1/vectors/search/batch', { searches: [{ collection: 'nothing', vector }] }],
         ['POST', '/v1/vectors/upsert', { collection: 'nothing', points: [{ id: 'a', vector }] }],
         ['POST', '/v1/vectors/scroll', { collection: '__proto__' }],
         ['POST', '/v1/vectors/get', { collection: 'nothing', ids: ['a'] }],

@@ -27,6 +27,10 @@ const remove = () =>
   send('/v1/vectors/delete', { method: 'DELETE', body: { collection: 'posts', ids: ['a'] } })
 const reads: [string, () => ReturnType<typeof send>][] = [
   ['search', () => send('/v1/vectors/search', { body: { collection: 'posts', vector } })],
+  [
+    'search/batch',
+    () => send('/v1/vectors/search/batch', { body: { searches: [{ collection: 'posts', vector }] } }),
+  ],
   ['scroll', () => send('/v1/vectors/scroll', { body: { collection: 'posts' } })],
   ['count', () => send('/v1/vectors/count?collection=posts')],
   ['get', () => send('/v1/vectors/get?collection=posts&ids=a')],

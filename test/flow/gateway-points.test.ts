@@ -292,6 +292,7 @@ test('the description lists every route with its schema, and the reference page 
     '/v1/vectors/scroll',
     '/v1/vectors/search',
     '/v1/vectors/search-pg',
+    '/v1/vectors/search/batch',
     '/v1/vectors/upsert',
   ])
   expect(api.text).not.toContain('def-0')

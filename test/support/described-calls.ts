@@ -177,6 +177,12 @@ const refusals: (Partial<DescribedCall> & { operationId: string; status: number;
     code: 'validation_failed',
   },
   {
+    operationId: 'searchPointsBatch',
+    body: { searches: [{ collection: 'posts', vector: [1] }] },
+    status: 422,
+    code: 'validation_failed',
+  },
+  {
     operationId: 'searchTable',
     body: { table: 'embeddings', vector, filter_sql: 'pg_sleep(1) = 1' },
     status: 400,

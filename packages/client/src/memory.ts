@@ -44,6 +44,11 @@ export interface Memory {
   upsert(collection: string, points: Point[], options?: UpsertOptions): Promise<AcceptedOperation>
   /** By a `vector` or a `text`. */
   search(request: SearchRequest): Promise<SearchAnswer>
+  /** 1 to 20 searches as one operation; the answers come in their order. One faulty search refuses all. */
+  searchBatch(
+    searches: readonly Omit<SearchRequest, 'signal'>[],
+    options?: { signal?: AbortSignal },
+  ): Promise<SearchAnswer[]>
   /** The nearest rows of a table of the relational mirror; `filterSql` is an SQL condition over its columns. */
   searchPg(request: SearchPgRequest): Promise<SearchPgAnswer>
   scroll(request: ScrollRequest): Promise<ScrollAnswer>
@@ -125,6 +130,13 @@ export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
     },
     upsert: (collection, points, given = {}) => keyed(upsertCall(collection, points, given)),
     search: (request) => keyed(post('v1/vectors/search', searchBody(request), request.signal)),
+    async searchBatch(searches, { signal } = {}) {
+      const body = { searches: searches.map(searchBody) }
+      const { results } = await keyed<{ results: SearchAnswer[] }>(
+        post('v1/vectors/search/batch', body, signal),
+      )
+      return results
+    },
     searchPg: (request) => keyed(post('v1/vectors/search-pg', searchPgBody(request), request.signal)),
     scroll: (request) => keyed(post('v1/vectors/scroll', scrollBody(request), request.signal)),
     async *scrollAll(request) {

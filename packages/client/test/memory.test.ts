@@ -22,6 +22,7 @@ function clientOf(respond: (sent: Sent) => Response, options: Partial<ClientOpti
     privateKeyPem: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
     sleep: async () => {},
     fetch: (async (input: string | URL | Request, init: RequestInit = {}) => {
+      init.signal?.throwIfAborted()
       const { pathname, search } = new URL(String(input))
       const text = typeof init.body === 'string' ? init.body : '{}'
       const body = JSON.parse(text)
@@ -104,6 +105,26 @@ test('a repeated part keeps its key, and a failed operation is thrown', async ()
   expect(keys).toHaveLength(3)
   expect(new Set(keys).size).toBe(1)
   expect(await client.remember('posts', 'one', { wait: false })).toMatchObject({ ids: [expect.anything()] })
+})
+
+test('a batch of searches is one request, and its answers come in order', async () => {
+  const answers = ['a', 'b'].map((id) => ({ results: [{ id, score: 1 }], took_ms: 1, records_scanned: 2 }))
+  const { client, sent } = clientOf(() => Response.json({ results: answers }))
+  const searches = [
+    { collection: 'posts', text: 'one', limit: 3, scoreThreshold: 0.2, withPayload: false },
+    { collection: 'tea', vector: new Float32Array([1, 0]), withVector: true, after: 'op' },
+  ]
+  expect(await client.searchBatch(searches)).toEqual(answers)
+  expect(sent).toMatchObject([{ method: 'POST', path: '/v1/vectors/search/batch' }])
+  expect(sent[0]!.body).toEqual({
+    searches: [
+      { collection: 'posts', text: 'one', limit: 3, score_threshold: 0.2, with_payload: false },
+      { collection: 'tea', vector: [1, 0], with_vector: true, after: 'op' },
+    ],
+  })
+  expect(await client.memory.searchBatch(searches)).toEqual(answers)
+  const signal = AbortSignal.abort(new Error('too late'))
+  await expect(client.searchBatch(searches, { signal })).rejects.toThrow('too late')
 })
 
 test('collections are listed, made, shown and deleted by their names', async () => {

@@ -96,12 +96,12 @@ function conditionAt(
   }
   if (lists.some((list) => list in value)) return filterAt(reading, path, value, depth + 1)
   const fields = fieldsAt(reading, path, value, ['key', 'match', 'range'])
-  const key = keyAt(reading, `${path}/key`, fields.key)
   const { match, range } = fields
   if ((match == null) === (range == null)) {
     faults.push({ path, message: 'a key with either match or range, is_empty, or a filter' })
     return undefined
   }
+  const key = keyAt(reading, `${path}/key`, fields.key)
   return match == null
     ? { key, range: rangeAt(reading, `${path}/range`, range) }
     : { key, match: matchAt(reading, `${path}/match`, match) }

@@ -13,12 +13,18 @@ type TextEmbedder = Pick<Embedder, 'embed' | 'ping'>
 
 /** The vector of a question. Throws AppError `embedder_unavailable`, or `validation_failed` for a text that it refuses. */
 export async function embedQuestion(embedder: TextEmbedder, text: string): Promise<Float32Array> {
-  const made = embedder.embed([text])
-  const [vector] = await settled(embedder, made, {
-    limitMs: deadlines.request.embedQuestionMs,
-    path: '/text',
-  })
+  const [vector] = await embedQuestions(embedder, [text], '/text')
   return vector!
+}
+
+/** The vectors of several questions, in one call of the embedder. Throws as `embedQuestion`, at `path`. */
+export async function embedQuestions(
+  embedder: TextEmbedder,
+  texts: string[],
+  path: string,
+): Promise<Float32Array[]> {
+  if (texts.length === 0) return []
+  return settled(embedder, embedder.embed(texts), { limitMs: deadlines.request.embedQuestionMs, path })
 }
 
 /**

@@ -17,6 +17,7 @@ import { registerHealth } from './routes/health.ts'
 import { registerOperations } from './routes/operations.ts'
 import { registerScroll } from './routes/scroll.ts'
 import { registerSearch } from './routes/search.ts'
+import { registerSearchBatch } from './routes/search-batch.ts'
 import { registerSearchPg } from './routes/search-pg.ts'
 import { registerStats } from './routes/stats.ts'
 import { registerDelete, registerUpsert } from './routes/writes.ts'
@@ -66,6 +67,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
           })
           for (const register of [
             registerSearch,
+            registerSearchBatch,
             registerSearchPg,
             registerScroll,
             registerCount,

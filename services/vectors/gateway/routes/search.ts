@@ -27,7 +27,7 @@ import {
   withPlainVector,
 } from '../schemas.ts'
 
-const body = closedObject(
+export const searchRequest = closedObject(
   {
     collection,
     vector: Type.Optional(vector),
@@ -53,7 +53,9 @@ const hit = Type.Object(
 )
 const textOf = createRowText<object>(hit)
 
-const answer = Type.Object(
+export const hitText = (one: Hit) => textOf(withPlainVector(one))
+
+export const searchAnswer = Type.Object(
   {
     results: Type.Array(hit),
     took_ms: Type.Integer({ description: 'Milliseconds.' }),
@@ -96,8 +98,8 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
         tags: ['vectors'],
         summary: 'Find the nearest points of a collection',
         description: 'The question is a vector, or a text that the platform embeds.',
-        body,
-        response: { 200: answer },
+        body: searchRequest,
+        response: { 200: searchAnswer },
       },
     },
     async (request, reply) => {
@@ -115,23 +117,16 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
         const found = await withAudit(gateway, request, reply, { collection: name }, search)
         const warnings =
           typeof question === 'string' ? embedderWarnings(name, found.hits, embedder.space) : []
-        const figures = {
-          took_ms: Math.round(performance.now() - begun),
-          records_scanned: found.eligible,
-          ...(warnings.length > 0 && { warnings }),
-        }
+        const figures = figuresOf(found, warnings, begun)
         if (found.filled < found.hits.length) {
           return sendRows(reply, {
             begin: '{"results":[',
             end: () => `],${JSON.stringify(figures).slice(1)}`,
-            textOf: (one: Hit) => textOf(withPlainVector(one)),
+            textOf: hitText,
             pieces: filledHits(vectors, stored, query, found),
           }) as never
         }
-        return {
-          results: given.with_vector ? found.hits.map(withPlainVector) : found.hits,
-          ...figures,
-        } as Static<typeof answer>
+        return wholeAnswer(found, figures)
       }
       const isSmall = query.limit * hitBytesMax(query) <= heldBytesPerPiece
       return isSmall ? work() : answers.hold(request, reply, work)
@@ -139,9 +134,23 @@ export function registerSearch(scope: FastifyInstance, gateway: Gateway): void {
   )
 }
 
-type Question = Omit<SearchQuery, 'vector'>
+/** All of an answer but its hits. `begun` is when the request came (performance.now). */
+export function figuresOf({ eligible }: SearchResult, warnings: string[], begun: number) {
+  return {
+    took_ms: Math.round(performance.now() - begun),
+    records_scanned: eligible,
+    ...(warnings.length > 0 && { warnings }),
+  }
+}
 
-function queryOf(given: Static<typeof body>): Question {
+/** For a result whose hits are all filled. */
+export function wholeAnswer({ hits }: SearchResult, figures: ReturnType<typeof figuresOf>) {
+  return { results: hits.map(withPlainVector), ...figures } as Static<typeof searchAnswer>
+}
+
+export type Question = Omit<SearchQuery, 'vector'>
+
+export function queryOf(given: Static<typeof searchRequest>): Question {
   const filter = readFilter(given.filter)
   return {
     ...rowsOf(given),
@@ -152,7 +161,7 @@ function queryOf(given: Static<typeof body>): Question {
 }
 
 /** Hits that came without payload and vector get them a few at a time. One whose point was deleted meanwhile is left out. */
-async function* filledHits(
+export async function* filledHits(
   vectors: Pick<VectorStore, 'get'>,
   collection: string,
   { withPayload, withVector }: Question,

@@ -7,7 +7,7 @@ import { AppError } from '#lib/errors.ts'
 import { createBodyThread } from '#runtime/http/json-parser.ts'
 import { createByteBudget } from '#services/vectors/accept/byte-budget.ts'
 import { type ParsedUpsert, parseUpsert, readQuestion } from '#services/vectors/accept/points.ts'
-import { embedQuestion, embedTexts } from '#services/vectors/accept/texts.ts'
+import { embedQuestion, embedQuestions, embedTexts } from '#services/vectors/accept/texts.ts'
 import { axisVector } from '../../../../support/points.ts'
 
 const bodyOf = (...points: object[]) => Buffer.from(JSON.stringify({ collection: 'posts', points }))
@@ -130,6 +130,8 @@ test('each text gets its own vector, in its own place', async () => {
   const at = (n: number) => new Float32Array(parsed.vectors, n * 6_144, 1_536)
   expect([at(0), at(1), at(2)]).toEqual([lighthouse, Float32Array.from(vector), harbour])
   expect(await embedQuestion(embedder, 'a harbour')).toEqual(harbour)
+  const questions = ['a harbour', 'a lighthouse']
+  expect(await embedQuestions(embedder, questions, '/searches')).toEqual([harbour, lighthouse])
 })
 
 test('texts that wait for the embedder count in the budget of their agent until they are done', async () => {
@@ -162,6 +164,9 @@ test('an embedder that refuses a text although it works is a fault of the text, 
     code: 'validation_failed',
     errors: [{ path: '/text', message: expect.stringContaining('too long') }],
   })
+  const several = embedQuestions({ embed, ping: async () => {} }, ['x', 'y'], '/searches')
+  await expect(several).rejects.toMatchObject({ errors: [{ path: '/searches' }] })
+  expect(await embedQuestions({ embed, ping: embed }, [], '/searches')).toEqual([])
   await expect(embedQuestion({ embed, ping: embed }, 'x')).rejects.toMatchObject({
     code: 'embedder_unavailable',
     retryAfter: 5,
