@@ -182,7 +182,7 @@ export function isScalar(value: PayloadValue | undefined): value is FilterValue 
 
 /**
  * Calls `visit` with every path that a filter can name, and each value there: an array's elements one by one, an object itself
- * and then what is in it. `enough` ends it.
+ * and then its members. `enough` ends it.
  */
 export function eachValue(
   payload: Payload,

@@ -125,7 +125,7 @@ export function describeVectorConditions({ fresh, vector, upsert }: VectorsConte
     }
   })
 
-  test('random filters over random payloads find what a plain reading finds', async () => {
+  test('random filters over random payloads find the points of a plain reading', async () => {
     const { store, name } = await fresh()
     const next = createRandom(42)
     const random = (below: number) => Math.floor(next() * below)

@@ -7,6 +7,13 @@ import { api, type Data, take } from '../data/api.ts'
 import { count, plural } from '../data/format.ts'
 import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
+import {
+  asksForAuditNotes,
+  filterOf,
+  withCondition,
+  withoutCondition,
+  writtenConditions,
+} from '../data/where.ts'
 import { Copyable } from '../ui/copyable.tsx'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Loaded } from '../ui/loaded.tsx'
@@ -14,7 +21,6 @@ import { Page, Section } from '../ui/page.tsx'
 import { Collections } from './collections.tsx'
 
 type Hit = Data['FoundPoints']['results'][number]
-type Condition = NonNullable<Data['CollectionSearch']['filter']>['must'][number]
 
 export default function Search() {
   const collections = useRead(['collections'], () => take(api.GET('/api/v1/collections')), 15_000)
@@ -24,6 +30,7 @@ export default function Search() {
         {({ collections }) => (
           <>
             <Question names={collections.map(({ collection }) => collection)} />
+            <Chips />
             <Answer first={collections[0]?.collection ?? 'fleet_notes'} />
             <Collections collections={collections} />
           </>
@@ -63,8 +70,9 @@ function Question({ names }: { names: readonly string[] }) {
           Where
           <input
             name="where"
-            size={20}
-            placeholder="status=active"
+            size={28}
+            placeholder="status=active, n>5, title~words"
+            title="key=value, key=one|two, key!=value, key>5, key<=2026-01-31, key~words; key= for an empty key"
             defaultValue={params.get('where') ?? ''}
           />
         </label>
@@ -91,21 +99,30 @@ function Question({ names }: { names: readonly string[] }) {
   )
 }
 
-/** `key=value`, several with commas; a number or true and false are meant as such. */
-function conditionsOf(where: string): Condition[] {
-  return where
-    .split(',')
-    .map((one) => one.trim())
-    .filter((one) => one.includes('='))
-    .map((one) => {
-      const at = one.indexOf('=')
-      return { key: one.slice(0, at).trim(), match: { value: literalOf(one.slice(at + 1).trim()) } }
-    })
-}
-
-function literalOf(text: string): string | number | boolean {
-  if (text === 'true' || text === 'false') return text === 'true'
-  return text !== '' && Number.isFinite(Number(text)) ? Number(text) : text
+/** The conditions that count, each with a way to take it back. */
+function Chips() {
+  const [params] = useFilters()
+  const where = params.get('where') ?? ''
+  const conditions = writtenConditions(where)
+  if (conditions.length === 0) return null
+  return (
+    <ul className="chips" aria-label="Conditions">
+      {conditions.map((one) => (
+        <li key={one} className="mono">
+          {one}{' '}
+          <Link
+            href={linkTo('/search', null, {
+              ...Object.fromEntries(params),
+              where: withoutCondition(where, one),
+            })}
+            aria-label={`Without ${one}`}
+          >
+            ×
+          </Link>
+        </li>
+      ))}
+    </ul>
+  )
 }
 
 function Answer({ first }: { first: string }) {
@@ -115,12 +132,12 @@ function Answer({ first }: { first: string }) {
   ) as [string, string, string, string, string]
   const collection = params.get('in') ?? first
   if (text === '' && like === '') return null
-  const must = conditionsOf(where)
+  const filter = filterOf(where)
   const body: Data['CollectionSearch'] = {
     ...(text === '' ? { like } : { text }),
     limit: Number(limit) || 10,
     ...(least === '' ? {} : { score_threshold: Number(least) }),
-    ...(must.length === 0 ? {} : { filter: { must } }),
+    ...(filter && { filter }),
   }
   return <Hits key={JSON.stringify([collection, body])} collection={collection} body={body} />
 }
@@ -187,7 +204,7 @@ const auditTag = 'tags=auth'
 function AuditHint() {
   const [params] = useFilters()
   const where = params.get('where') ?? ''
-  if (conditionsOf(where).some(asksForAuditNotes)) return null
+  if (asksForAuditNotes(where)) return null
   return (
     <p className="dim">
       Audit notes are left out.{' '}
@@ -201,15 +218,6 @@ function AuditHint() {
       </Link>
     </p>
   )
-}
-
-/** As the main API takes it. */
-function asksForAuditNotes({ key, match: { value } }: Condition): boolean {
-  return key === 'operation' || (key === 'tags' && (value === 'auth' || value === 'vector'))
-}
-
-function withCondition(where: string, condition: string): string {
-  return where === '' ? condition : `${where}, ${condition}`
 }
 
 function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {

@@ -48,7 +48,7 @@ export async function walkedPage(table: PointsTable, query: ScrollQuery, matches
 /** A float32 as JSON has about so many characters. */
 const bytesPerNumber = 20
 
-/** Roughly: characters of what a caller gets of a point, as JSON. */
+/** Roughly: characters of a point's JSON in an answer. */
 export function jsonBytes(
   { id, payload, vector }: StoredPoint,
   { withPayload, withVector }: Pick<ScrollQuery, 'withPayload' | 'withVector'>,

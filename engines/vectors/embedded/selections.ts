@@ -62,7 +62,7 @@ export function createSelections(table: PointsTable, words: Words) {
       if (!found) {
         found = { rows: createRowSet(), test, complete: Promise.resolve() }
         kept.set(key, found)
-        // From here on it follows what is written meanwhile.
+        // From here on it follows the writes.
         found.complete = fill(found, tokens)
         found.complete.catch(() => kept.delete(key))
       }

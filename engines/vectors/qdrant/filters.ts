@@ -1,5 +1,5 @@
 /**
- * Filters in Qdrant. Equality is answered by the words of a payload, all other conditions by its values: what each path holds, by
+ * Filters in Qdrant. Equality is answered by the words of a payload, all other conditions by its values, which lie by path and
  * kind, so that Qdrant reads them as the other drivers do.
  */
 

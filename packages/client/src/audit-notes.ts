@@ -1,6 +1,6 @@
 /** Leaves the platform's audit notes out of searches for what people and agents wrote. */
 
-import type { Filter, FilterCondition } from './types.ts'
+import type { Filter, FilterCondition } from './filter.ts'
 
 /**
  * What the platform makes audit notes of: the payload of each names one of them as `operation`. That is the narrowest mark that a

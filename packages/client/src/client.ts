@@ -28,6 +28,7 @@ import type {
 import { fireOver, openWebhookTransport } from './webhooks.ts'
 
 export { withoutAuditNotes } from './audit-notes.ts'
+export type * from './filter.ts'
 export type { FindAnswer, FindOptions, FoundRecord } from './find.ts'
 export type * from './hub-types.ts'
 export { createMainApi, type MainApi, type MainApiOptions, type MainApiRequest } from './main-api.ts'

@@ -2,13 +2,13 @@
 
 import { randomUUID } from 'node:crypto'
 import { withoutAuditNotes } from './audit-notes.ts'
+import type { Filter } from './filter.ts'
 import { pathPart } from './path-part.ts'
 import { ProblemError } from './problem-error.ts'
 import { type Call, get, post, read } from './transport.ts'
 import type {
   AcceptedOperation,
   Collection,
-  Filter,
   OperationState,
   Point,
   ReadOptions,

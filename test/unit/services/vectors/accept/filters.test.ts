@@ -48,7 +48,7 @@ test('filters of every kind are taken as they are', () => {
   )
 })
 
-test('the faulty part is named by its path, and what it should be', () => {
+test('the faulty part is named by its path, with the rule for it', () => {
   const cases: [unknown, string][] = [
     [[], '/filter: an object ('],
     [{ most: [] }, '/filter/most: is not a known field; did you mean must'],
