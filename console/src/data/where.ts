@@ -9,7 +9,7 @@ type Condition = NonNullable<Filter['must']>[number]
 const written = /^([^=<>!~]+)(!=|>=|<=|=|>|<|~)(.*)$/
 const rangeOf = { '>': 'gt', '>=': 'gte', '<': 'lt', '<=': 'lte' } as const
 
-/** The conditions of the field, without what is none. */
+/** The conditions of the field; anything else in it is left out. */
 export function writtenConditions(where: string): string[] {
   return where
     .split(',')
