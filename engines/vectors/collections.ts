@@ -104,6 +104,12 @@ export function vectorsUnavailable(cause?: unknown): AppError {
   return new AppError('vector_engine_unavailable', message, { retryAfter: 1, cause })
 }
 
+/** The fault of an offset in an order that no page gave. */
+export function unknownPlace(): AppError {
+  const errors = [{ path: '/offset', message: 'the next_offset of a page in this order' }]
+  return new AppError('validation_failed', 'The offset is of no page.', { errors })
+}
+
 const auditNotePrefix = 'audit-'
 const hubNotePrefix = 'note-'
 const reservedPrefixes = [auditNotePrefix, hubNotePrefix]

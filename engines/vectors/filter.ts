@@ -90,6 +90,11 @@ function hasWords(values: readonly PayloadValue[], wanted: readonly string[]): b
   return wanted.every((word) => there.has(word))
 }
 
+/** Microseconds since 1970 of a payload's `updated_at`; undefined where that is no time. */
+export function updatedAtOf(payload: Payload): number | undefined {
+  return Object.hasOwn(payload, 'updated_at') ? timeOf(payload.updated_at!) : undefined
+}
+
 /** The path goes through objects only, and only through their own keys. */
 function valueAt(payload: Payload, path: readonly string[]): PayloadValue | undefined {
   let value: PayloadValue | undefined = payload

@@ -124,8 +124,10 @@ export interface SearchResult {
 
 export interface ScrollQuery {
   limit: number
-  /** A point id to continue from (inclusive), as `next` of the page before gave it. */
+  /** Where to continue (inclusive), as `next` of the page before gave it: a point id, or a place in the order. */
   offset?: string
+  /** By the payload's `updated_at`, points without such a time last. Default: by id. */
+  updatedAt?: 'asc' | 'desc'
   filter?: Filter
   withPayload?: boolean
   withVector?: boolean
@@ -134,7 +136,8 @@ export interface ScrollQuery {
 }
 
 export interface ScrollResult {
-  points: ScrolledPoint[]
+  /** `place`: in a page by `updated_at`, where one that begins with the point begins. */
+  points: (ScrolledPoint & { place?: string })[]
   /** Where the next page begins, or null at the end. Every point comes exactly once when nothing changes meanwhile. */
   next: string | null
 }
@@ -167,6 +170,7 @@ export interface VectorStore extends Closeable {
    */
   forgetDeletions(olderThanMs: number): Promise<void>
   search(collection: string, query: SearchQuery): Promise<SearchResult>
+  /** Throws AppError `validation_failed` at /offset for one that no page gave. */
   scroll(collection: string, query: ScrollQuery): Promise<ScrollResult>
   /** Exact number of points, or of those that match. */
   count(collection: string, filter?: Filter): Promise<number>

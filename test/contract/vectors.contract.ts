@@ -8,6 +8,7 @@ import { describeVectorConditions } from './vectors-conditions.contract.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
+import { describeVectorOrder } from './vectors-order.contract.ts'
 import { describeVectorPositions } from './vectors-positions.contract.ts'
 import { describeVectorSearch } from './vectors-search.contract.ts'
 
@@ -37,6 +38,7 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
     describeVectorSearch(context)
     describeVectorFilters(context)
     describeVectorConditions(context)
+    describeVectorOrder(context)
     describeVectorGenerations(context)
     describeVectorCollections(context)
     describeVectorPositions(context)

@@ -40,6 +40,7 @@ interface FakeBody extends FakeUpsert {
   limit: number
   offset?: string
   filter?: FakeFilter
+  order_by?: { key: string; direction: 'asc' | 'desc' }
   with_payload: string[]
   with_vector: boolean
   actions: {
@@ -217,6 +218,8 @@ function ofPoints({ points, indexes }: FakeCollection, call: string, body: FakeB
       return { hits }
     }
     case 'POST points/scroll': {
+      if (body!.order_by)
+        return { points: inOrder(matching(), body!.order_by).slice(0, body!.limit).map(show) }
       const sorted = matching().sort((a, b) => (a.id < b.id ? -1 : 1))
       const page = sorted.filter((point) => body!.offset === undefined || point.id >= body!.offset)
       return { points: page.slice(0, body!.limit).map(show), next_page_offset: page[body!.limit]?.id ?? null }
@@ -231,6 +234,14 @@ function ofPoints({ points, indexes }: FakeCollection, call: string, body: FakeB
     default:
       throw new Error(`the fake Qdrant does not know ${call}`)
   }
+}
+
+/** As Qdrant, which leaves out points without the field and keeps no order among equal ones. */
+function inOrder(points: FakePoint[], { key, direction }: { key: string; direction: string }): FakePoint[] {
+  const sign = direction === 'asc' ? 1 : -1
+  const numberOf = (point: FakePoint) => valueAt(point, key) as number
+  const there = points.filter((point) => numberOf(point) !== undefined).reverse()
+  return there.sort((a, b) => (numberOf(a) - numberOf(b)) * sign)
 }
 
 /** Points that are there and do not match the condition stay as they are; absent ones are inserted whatever it says. */

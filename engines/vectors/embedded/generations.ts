@@ -14,6 +14,7 @@ import { createPointReader, type PointReader } from './point-reader.ts'
 import type { MessageLog, PointsFile } from './points-file.ts'
 import { type PointsTable, pointsTableName, tokensOf } from './points-table.ts'
 import { createSelections } from './selections.ts'
+import type { Times } from './times-index.ts'
 import type { Words } from './words-index.ts'
 import type { WriteQueue, WriteTarget } from './write-queue.ts'
 
@@ -202,6 +203,7 @@ function openPointCollection(
   let isSmall = total <= smallMax && smallMax > 0
   let exists = true
   const words = folder.words(name)
+  const times = folder.times(name)
   const opened = isSmall
     ? undefined
     : (folder.reopen(name, total) ?? (total === 0 ? folder.create(name) : undefined))
@@ -211,7 +213,7 @@ function openPointCollection(
   const create = () => folder.create(name)
   const keeper = createIndexKeeper({ name, table, create, merge, opened, isWanted: !isSmall, log })
   const selections = createSelections(table, words)
-  const reader = createPointReader(table, words, selections, keeper, () => total)
+  const reader = createPointReader(table, { words, times, selections }, keeper, () => total)
   return {
     /** Unique in the folder of indexes. */
     name,
@@ -241,6 +243,7 @@ function openPointCollection(
       index(changes) {
         for (const { n, before, tokens, vector, payload } of changes) {
           words.replace(n, before, vector && tokens)
+          times.replace(n, payload)
           selections.follow(n, payload)
         }
         keeper.follow(changes)
@@ -252,7 +255,7 @@ function openPointCollection(
     async prepare(): Promise<void> {
       if ((opened || isSmall) && !folder.wordsLost) return
       const begun = performance.now()
-      if (folder.wordsLost) await fillWords(table, words)
+      if (folder.wordsLost) await fillWords(table, words, times)
       if (!opened && !isSmall) {
         let saidAt = begun
         const say = (points: number) =>
@@ -273,16 +276,23 @@ function openPointCollection(
       keeper.discard()
     },
     /** Called when nothing reads it any more. */
-    forgetWords: (): void => words.drop(),
+    forgetWords(): void {
+      words.drop()
+      times.drop()
+    },
     forgetDeletions: table.forgetDeletions,
   }
 }
 
-async function fillWords(table: PointsTable, words: Words): Promise<void> {
+async function fillWords(table: PointsTable, words: Words, times: Times): Promise<void> {
   words.clear()
+  times.clear()
   for (let after = 0; ; ) {
-    const rows = table.rowsAfter(after, rowsPerSlice)
-    for (const row of rows) words.replace(row.n, [], tokensOf(row.payload))
+    const rows = table.payloadsAfter(after, rowsPerSlice)
+    for (const { n, payload } of rows) {
+      words.replace(n, [], tokensOf(payload))
+      times.replace(n, payload)
+    }
     if (rows.length < rowsPerSlice) return
     after = rows.at(-1)!.n
     await setImmediate()

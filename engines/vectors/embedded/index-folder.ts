@@ -19,13 +19,15 @@ import {
   type Zvec,
 } from './neighbour-index.ts'
 import { pointsPath } from './points-file.ts'
-import { openWordsFile, type Words } from './words-index.ts'
+import type { Times } from './times-index.ts'
+import { openWordsFile, type Words, wordsForm } from './words-index.ts'
 
 export interface CleanIndexes {
   /** Name of a collection and generation → where its index is and how many points it holds. */
   indexes: Record<string, { folder: string; documents: number }>
-  /** The file of filter words. */
+  /** The file of filter words and times, and its form; absent: that of releases without times. */
   words: string
+  wordsForm?: number
 }
 
 const markerName = 'CLEAN'
@@ -79,6 +81,8 @@ export interface IndexFolder {
   merge(name: string, table: string, signal: AbortSignal): Promise<OpenIndex>
   /** The filter words of a collection. */
   words(name: string): Words
+  /** Its rows in the order of their times. */
+  times(name: string): Times
   /** True when the words of the last run are gone and must be gathered again. */
   wordsLost: boolean
   /** To be called when all indexes are closed, with those that may be opened again. */
@@ -95,6 +99,7 @@ export function openRamFolder(directory: string, dimension: number): IndexFolder
     reopen: () => undefined,
     merge: () => Promise.reject(new Error('there is no graph in memory')),
     words: words.open,
+    times: words.times,
     wordsLost: true,
     close: words.close,
   }
@@ -114,7 +119,8 @@ export function openDiskFolder(
   const clean = takeCleanMarker(root)
   removeOthers(root, clean)
   const stamp = Date.now().toString(36)
-  const wordsName = clean?.words ?? `words-${stamp}.db`
+  const isKept = clean?.wordsForm === wordsForm
+  const wordsName = isKept ? clean.words : `words-${stamp}.db`
   const words = openWordsFile(join(root, wordsName))
   let made = 0
 
@@ -160,10 +166,11 @@ export function openDiskFolder(
       }
     },
     words: words.open,
-    wordsLost: !clean,
+    times: words.times,
+    wordsLost: !isKept,
     close(indexes) {
       words.close()
-      writeCleanMarker(root, { indexes, words: wordsName })
+      writeCleanMarker(root, { indexes, words: wordsName, wordsForm })
     },
   }
 }

@@ -1,14 +1,16 @@
 /** A page of a scroll: of rows that are known, sorted by their ids, or met on a walk in the order of ids. */
 
 import { setImmediate } from 'node:timers/promises'
+import { unknownPlace } from '../collections.ts'
 import type { ScrollQuery } from '../port.ts'
 import { compareIds } from '../score.ts'
 import { rowsPerSlice } from './matching-rows.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
+import type { TimedRow, Times } from './times-index.ts'
 
 export interface Page {
-  points: StoredPoint[]
-  /** The id that the next page begins with. */
+  points: (StoredPoint & { place?: string })[]
+  /** The id, or the place in the order, that the next page begins with. */
   next: string | null
 }
 
@@ -45,6 +47,33 @@ export async function walkedPage(table: PointsTable, query: ScrollQuery, matches
   }
 }
 
+/** In the order of times; rows that pass `isIn`. */
+export async function orderedPage(
+  table: PointsTable,
+  times: Times,
+  query: ScrollQuery,
+  direction: 'asc' | 'desc',
+  isIn: (n: number) => boolean,
+): Promise<Page> {
+  const page = createPage(query)
+  for (let from = query.offset === undefined ? undefined : readPlace(query.offset); ; ) {
+    const some = times.rows(direction, from, rowsPerSlice + 1)
+    for (const timed of some.slice(0, rowsPerSlice)) {
+      const row = isIn(timed.n) ? table.byRow(timed.n) : undefined
+      if (row && !page.add({ ...row, place: `${timed.at}/${timed.n}` })) return page.page
+    }
+    if (some.length <= rowsPerSlice) return page.page
+    from = some.at(-1)!
+    await setImmediate()
+  }
+}
+
+function readPlace(offset: string): TimedRow {
+  const [at, n] = offset.split('/').map(Number)
+  if (Number.isFinite(at) && Number.isSafeInteger(n)) return { at: at!, n: n! }
+  throw unknownPlace()
+}
+
 /** A float32 as JSON has about so many characters. */
 const bytesPerNumber = 20
 
@@ -58,7 +87,7 @@ export function jsonBytes(
 }
 
 /** A page that is being filled; `add` is false for the point that the next one begins with. */
-function createPage(query: ScrollQuery): { page: Page; add(row: StoredPoint): boolean } {
+function createPage(query: ScrollQuery): { page: Page; add(row: Page['points'][number]): boolean } {
   const page: Page = { points: [], next: null }
   const { limit, bytesMax = Number.POSITIVE_INFINITY } = query
   let bytes = 0
@@ -70,7 +99,7 @@ function createPage(query: ScrollQuery): { page: Page; add(row: StoredPoint): bo
         page.points.push(row)
         return true
       }
-      page.next = row.id
+      page.next = row.place ?? row.id
       return false
     },
   }

@@ -7,9 +7,10 @@ import { cut, type Found, type FoundPoint, proposedMax, scoreOf, scoreRow, searc
 import type { IndexKeeper } from './index-keeper.ts'
 import { createMatchingRows, type RowFilter, readFilter } from './matching-rows.ts'
 import { hasTokens, type WordFilter } from './neighbour-index.ts'
-import { type Page, type RowTest, sortedPage, walkedPage } from './pages.ts'
+import { orderedPage, type Page, type RowTest, sortedPage, walkedPage } from './pages.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
 import type { Selections } from './selections.ts'
+import type { Times } from './times-index.ts'
 import { othersMax, type Words } from './words-index.ts'
 
 /** Up to this many eligible points (or `limit`, when that is more) are compared one by one instead of by the index. */
@@ -24,8 +25,7 @@ export type PointReader = ReturnType<typeof createPointReader>
 /** `total` is the number of points in the table. */
 export function createPointReader(
   table: PointsTable,
-  words: Words,
-  selections: Selections,
+  { words, times, selections }: { words: Words; times: Times; selections: Selections },
   keeper: IndexKeeper,
   total: () => number,
 ) {
@@ -96,6 +96,10 @@ export function createPointReader(
   }
   async function scroll(query: ScrollQuery): Promise<Page> {
     const asked = readFilter(query.filter)
+    if (query.updatedAt) {
+      const selected = query.filter && (await selections.of(asked))
+      return orderedPage(table, times, query, query.updatedAt, (n) => selected?.has(n) ?? true)
+    }
     if (!asked.isDecided) {
       const selected = await selections.of(asked)
       const isIn = ({ n }: StoredPoint) => selected.has(n)

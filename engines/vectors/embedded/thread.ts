@@ -194,18 +194,22 @@ function countWithin(points: StoredPoint[], wanted: Wanted): number {
 }
 
 /** The payload is JSON text. */
-export type PackedPoint = Omit<ScrolledPoint, 'payload'> & { payload?: string }
+export type PackedPoint = Omit<ScrolledPoint, 'payload'> & { payload?: string; place?: string }
 
 /** The points as they go to the main thread: all vectors in one buffer, which is moved. Only the first `filled` are whole. */
 function packPoints(
-  points: StoredPoint[],
+  points: (StoredPoint & { place?: string })[],
   wanted: Wanted,
   filled = points.length,
 ): Transferred<PackedPoint[]> {
   const dimension = wanted.withVector === true ? (points[0]?.vector.length ?? 0) : 0
   const vectors = new Float32Array(filled * dimension)
-  const packed = points.map(({ id, payload, vector, embedder }, i): PackedPoint => {
-    const known = embedder === null ? { id } : { id, embedder }
+  const packed = points.map(({ id, payload, vector, embedder, place }, i): PackedPoint => {
+    const known = {
+      id,
+      ...(embedder === null ? {} : { embedder }),
+      ...(place === undefined ? {} : { place }),
+    }
     if (i >= filled) return known
     if (dimension > 0) vectors.set(vector, i * dimension)
     return {

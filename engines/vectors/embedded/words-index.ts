@@ -4,6 +4,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { createLru } from '#lib/lru.ts'
 import { allRows, firstRow } from '#lib/sqlite.ts'
 import { wideToken } from '../filter.ts'
+import { openTimes, type Times } from './times-index.ts'
 
 /** As a limit: all of them. */
 export const everyRow = 2 ** 31
@@ -24,6 +25,9 @@ interface KeptRows {
   others?: Set<number> | undefined
 }
 
+/** A file of another form is made again. */
+export const wordsForm = 2
+
 /**
  * Opens the file (`:memory:` for none). Nothing is synced and nothing can be rolled back: everything is one transaction
  * that ends at close. So a word costs microseconds instead of a page in the log, and a file without a clean close is
@@ -35,13 +39,16 @@ export function openWordsFile(path: string) {
     pragma locking_mode = exclusive; pragma cache_size = -65536; begin`)
   return {
     /** The words of one collection and generation. */
-    open: (name: string): Words => openWords(db, `"w_${name.replace(/-(\d+)$/, '_$1')}"`),
+    open: (name: string): Words => openWords(db, `"w_${tableName(name)}"`),
+    times: (name: string): Times => openTimes(db, tableName(name)),
     close(): void {
       db.exec('commit')
       db.close()
     },
   }
 }
+
+const tableName = (name: string) => name.replace(/-(\d+)$/, '_$1')
 
 export type Words = ReturnType<typeof openWords>
 

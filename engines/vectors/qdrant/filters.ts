@@ -10,7 +10,9 @@ import { microsOf, wordsOf } from '../values.ts'
 
 export const tokensField = 'tokens'
 export const deletedAtField = 'deletedAt'
-export const valuesField = 'values'
+const valuesField = 'values'
+/** Microseconds since 1970; absent where `updated_at` is no time. */
+export const updatedAtField = 'updatedAt'
 /** Says how the values of a point are kept; points of earlier releases have none. */
 export const shapeField = 'shape'
 export const shape = 1
@@ -88,7 +90,7 @@ export function needsValues(filter: Filter | undefined): boolean {
 }
 
 /** Qdrant's filter for ours; deleted points match none. */
-export function toQdrantFilter(filter: Filter | undefined): object {
+export function toQdrantFilter(filter: Filter | undefined) {
   const { must = [], should = [], must_not = [] } = filter ?? {}
   return {
     must: [{ is_empty: { key: deletedAtField } }, ...must.map(toCondition)],

@@ -6,18 +6,20 @@
 import { AppError } from '#lib/errors.ts'
 import { hnsw, parseStoredName } from '../collections.ts'
 import { type Call, CollectionMissing, pathOf } from './calls.ts'
-import { deletedAtField, shapeField, tokensField } from './filters.ts'
+import { deletedAtField, shapeField, tokensField, updatedAtField } from './filters.ts'
 import { embedderField } from './writer.ts'
 
 /**
  * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
- * an embedder made; which points have their values.
+ * an embedder made; which points have their values; their order
+ * in time.
  */
 const indexes = [
   [tokensField, 'keyword'],
   [deletedAtField, 'integer'],
   [embedderField, 'keyword'],
   [shapeField, 'integer'],
+  [updatedAtField, 'integer'],
 ] as const
 
 export function collectionOf(name: string, generation: number | undefined): string {

@@ -16,7 +16,8 @@ import type {
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
-import { deletedAtField, needsValues, toQdrantFilter, withoutValues } from './filters.ts'
+import { deletedAtField, needsValues, toQdrantFilter, updatedAtField, withoutValues } from './filters.ts'
+import { placeOf, readOrdered } from './ordered.ts'
 import { bytesPerNumber, createPointIds, embedderField, type QdrantRecord } from './writer.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
@@ -90,26 +91,9 @@ export function createReader(call: Call) {
       await demandValues(collection, filter)
       return count(collection, filter)
     },
-    async scroll(collection: string, { bytesMax, ...query }: ScrollQuery): Promise<ScrollResult> {
-      await demandValues(collection, query.filter)
-      const pointId = createPointIds(collection)
-      const limit = bytesMax === undefined ? query.limit : Math.min(query.limit, pointsAtOnce)
-      // One more than asked for: its own id is where the next page begins.
-      const path = `${pathOf(collection)}/points/scroll`
-      const { points } = await call<{ points: QdrantRecord[] }>('scroll', 'POST', path, {
-        limit: limit + 1,
-        with_payload: payloadFields(query.withPayload),
-        with_vector: query.withVector === true,
-        ...(query.offset === undefined ? {} : { offset: pointId(query.offset) }),
-        filter: toQdrantFilter(query.filter),
-      })
-      let bytes = 0
-      const over = points.findIndex((point, n) => {
-        bytes += jsonBytes(point)
-        return n === limit || (n > 0 && bytes > (bytesMax ?? Number.POSITIVE_INFINITY))
-      })
-      const found = points.map(fromQdrantRecord)
-      return { points: over === -1 ? found : found.slice(0, over), next: found[over]?.id ?? null }
+    async scroll(collection: string, query: ScrollQuery): Promise<ScrollResult> {
+      await demandValues(collection, query.filter, query.updatedAt !== undefined)
+      return scroll(call, collection, query)
     },
     async embedders(collection: string, filter: Filter | undefined) {
       await demandValues(collection, filter)
@@ -150,11 +134,49 @@ export function createReader(call: Call) {
   }
 }
 
-/** Throws AppError `vector_engine_unavailable` while points of an earlier release lack the values that a filter reads. */
+async function scroll(
+  call: Call,
+  collection: string,
+  { bytesMax, updatedAt, ...query }: ScrollQuery,
+): Promise<ScrollResult> {
+  const limit = bytesMax === undefined ? query.limit : Math.min(query.limit, pointsAtOnce)
+  const filter = toQdrantFilter(query.filter)
+  const wanted = {
+    with_payload: [...payloadFields(query.withPayload), ...(updatedAt ? [updatedAtField] : [])],
+    with_vector: query.withVector === true,
+  }
+  const path = `${pathOf(collection)}/points/scroll`
+  const read = async ({ must = [] as object[], ...rest }) => {
+    const body = { ...wanted, ...rest, filter: { ...filter, must: [...filter.must, ...must] } }
+    return (await call<{ points: QdrantRecord[] }>('scroll', 'POST', path, body)).points
+  }
+  // One more than asked for: its own place is where the next page begins.
+  const offset = query.offset === undefined ? {} : { offset: createPointIds(collection)(query.offset) }
+  const points = updatedAt
+    ? await readOrdered(read, updatedAt, query.offset, limit + 1)
+    : await read({ limit: limit + 1, ...offset })
+  let bytes = 0
+  const over = points.findIndex((point, n) => {
+    bytes += jsonBytes(point)
+    return n === limit || (n > 0 && bytes > (bytesMax ?? Number.POSITIVE_INFINITY))
+  })
+  const found = points.map((point) => ({
+    ...fromQdrantRecord(point),
+    ...(updatedAt ? { place: placeOf(point) } : {}),
+  }))
+  const next = found[over]
+  return { points: over === -1 ? found : found.slice(0, over), next: next?.place ?? next?.id ?? null }
+}
+
+/** Throws AppError `vector_engine_unavailable` while points of an earlier release lack the values that a filter or an order reads. */
 function createValuesCheck(call: Call) {
   const recently = createRecentCounts()
-  return async function demandValues(collection: string, filter: Filter | undefined): Promise<void> {
-    if (!needsValues(filter)) return
+  return async function demandValues(
+    collection: string,
+    filter: Filter | undefined,
+    isOrdered = false,
+  ): Promise<void> {
+    if (!isOrdered && !needsValues(filter)) return
     const points = await recently(collection, async () => {
       const asked = { exact: true, filter: withoutValues }
       const path = `${pathOf(collection)}/points/count`
@@ -163,7 +185,7 @@ function createValuesCheck(call: Call) {
     if (points === 0) return
     throw new AppError(
       'vector_engine_unavailable',
-      `${counted(points, 'point')} of an earlier release must be prepared for such a filter: try again later.`,
+      `${counted(points, 'point')} of an earlier release must be prepared for such a question: try again later.`,
       { retryAfter: 60 },
     )
   }

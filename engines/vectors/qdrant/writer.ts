@@ -5,10 +5,17 @@
 
 import { v5 } from 'uuid'
 import { comparePositions, isNewer, newestPerId } from '../collections.ts'
-import { payloadTokens } from '../filter.ts'
+import { payloadTokens, updatedAtOf } from '../filter.ts'
 import type { LogPosition, Payload, PointOperation } from '../port.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
-import { deletedAtField, type PayloadValues, shape, valuesOf, withoutValues } from './filters.ts'
+import {
+  deletedAtField,
+  type PayloadValues,
+  shape,
+  updatedAtField,
+  valuesOf,
+  withoutValues,
+} from './filters.ts'
 
 export function createWriter(call: Call, dimension: number) {
   /**
@@ -134,9 +141,15 @@ function toQdrantPoint(operation: PointOperation, pointId: string, dimension: nu
   }
 }
 
-/** What filters look at. */
+/** The fields of filters and orders. */
 function filteredBy(payload: Payload) {
-  return { tokens: payloadTokens(payload, Number.POSITIVE_INFINITY), values: valuesOf(payload), shape }
+  const updatedAt = updatedAtOf(payload)
+  return {
+    tokens: payloadTokens(payload, Number.POSITIVE_INFINITY),
+    values: valuesOf(payload),
+    ...(updatedAt === undefined ? {} : { [updatedAtField]: updatedAt }),
+    shape,
+  }
 }
 
 /** The position that a record of a point holds; undefined for one of a release that kept none. */

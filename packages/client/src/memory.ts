@@ -7,6 +7,7 @@ import { pathPart } from './path-part.ts'
 import { ProblemError } from './problem-error.ts'
 import { type Call, get, post, read } from './transport.ts'
 import type {
+  AcceptedDeletion,
   AcceptedOperation,
   Collection,
   OperationState,
@@ -57,6 +58,15 @@ export interface Memory {
   count(collection: string, options?: ReadOptions & { filter?: Filter }): Promise<number>
   /** Deleting is safe to repeat, so it is retried. */
   delete(collection: string, ids: string[], options?: WriteOptions): Promise<AcceptedOperation>
+  /**
+   * Deletes the points that match at that moment, at most 10,000; `more` says that others do. With `after` those that it wrote are
+   * among them.
+   */
+  deleteWhere(
+    collection: string,
+    filter: Filter,
+    options?: WriteOptions & ReadOptions,
+  ): Promise<AcceptedDeletion>
   /** One point; throws ProblemError `point_not_found`. */
   get(collection: string, id: string, options?: ReadOptions): Promise<StoredPoint>
   getMany(
@@ -159,6 +169,12 @@ export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
         method: 'DELETE',
         query: waitQuery(given),
       }),
+    deleteWhere: (collection, filter, given = {}) =>
+      keyed({
+        ...post('v1/vectors/delete', { collection, filter, after: given.after }, given.signal),
+        method: 'DELETE',
+        query: waitQuery(given),
+      }),
     get: (collection, id, given = {}) =>
       keyed(get('v1/vectors/get', { collection, id, after: given.after }, given.signal)),
     getMany(collection, ids, given = {}) {
@@ -247,6 +263,7 @@ function scrollBody(request: ScrollRequest | SearchRequest) {
     collection: request.collection,
     limit: request.limit,
     offset: 'offset' in request ? request.offset : undefined,
+    order_by: 'orderBy' in request ? request.orderBy : undefined,
     filter: request.filter,
     with_payload: request.withPayload,
     with_vector: request.withVector,

@@ -107,6 +107,8 @@ export interface ScrollRequest extends ReadOptions {
   limit?: number
   offset?: string
   filter?: Filter
+  /** By the payload's `updated_at`, points without such a time last. Default: by id. */
+  orderBy?: { key: 'updated_at'; direction?: 'asc' | 'desc' }
   withPayload?: boolean
   withVector?: boolean
 }
@@ -138,6 +140,12 @@ export interface AcceptedOperation {
   status: 'accepted' | 'applied'
   collection: string
   points: number
+}
+
+export interface AcceptedDeletion extends AcceptedOperation {
+  /** Points that matched. */
+  deleted: number
+  more: boolean
 }
 
 export interface OperationState {

@@ -11,6 +11,7 @@ import { registerAuth } from './routes/auth.ts'
 import { registerCollections } from './routes/collections.ts'
 import { registerCount } from './routes/count.ts'
 import { registerDebug } from './routes/debug.ts'
+import { registerDelete } from './routes/delete.ts'
 import { registerEmbeddings } from './routes/embeddings.ts'
 import { registerGet } from './routes/get.ts'
 import { registerHealth } from './routes/health.ts'
@@ -20,7 +21,7 @@ import { registerSearch } from './routes/search.ts'
 import { registerSearchBatch } from './routes/search-batch.ts'
 import { registerSearchPg } from './routes/search-pg.ts'
 import { registerStats } from './routes/stats.ts'
-import { registerDelete, registerUpsert } from './routes/writes.ts'
+import { registerUpsert } from './routes/writes.ts'
 
 export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
   const gateway = await openGateway(context)

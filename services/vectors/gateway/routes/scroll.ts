@@ -29,6 +29,21 @@ const body = closedObject(
     limit: Type.Optional(limit),
     offset: absentOr(pointId),
     filter: Type.Optional(filterShape),
+    order_by: absentOr(
+      closedObject(
+        {
+          key: Type.Literal('updated_at', { description: 'The one key that points can be ordered by.' }),
+          direction: Type.Optional(Type.Enum(['asc', 'desc'], { type: 'string', default: 'asc' })),
+        },
+        {
+          title: 'OrderBy',
+          description:
+            'By the time in the payload, an ISO 8601 text; points without one come last. Default: by id. `next_offset` is ' +
+            'then a place in this order.',
+          examples: [{ key: 'updated_at', direction: 'desc' }],
+        },
+      ),
+    ),
     with_payload: Type.Optional(Type.Boolean({ default: true })),
     with_vector: Type.Optional(Type.Boolean({ default: false })),
     after,
@@ -73,7 +88,8 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
         tags: ['vectors'],
         summary: 'Read a collection page by page',
         description:
-          'A page ends at `limit` points or at 4 MiB: only `next_offset` says whether there are more.',
+          'A page ends at `limit` points or at 4 MiB: only `next_offset` says whether there are more. Every point comes exactly ' +
+          'once when nothing changes meanwhile; in the order of `updated_at` one that is written meanwhile may come again, or not at all.',
         body,
         response: { 200: answer },
       },
@@ -114,7 +130,7 @@ function pageOf(first: ScrollResult, read: ReadPoints, limit: number) {
         const text = textOf(withPlainVector(scrolled))
         const size = Buffer.byteLength(text) + 1
         if (bytes > 0 && bytes + size > pageBytesMax - frameBytes) {
-          next = scrolled.id
+          next = scrolled.place ?? scrolled.id
           yield texts
           return
         }
@@ -141,5 +157,6 @@ function queryOf(given: Static<typeof body>): ScrollQuery {
     ...rowsOf(given),
     ...(given.offset == null ? {} : { offset: given.offset }),
     ...(filter && { filter }),
+    ...(given.order_by == null ? {} : { updatedAt: given.order_by.direction ?? 'asc' }),
   }
 }

@@ -1,11 +1,11 @@
-/** POST /v1/vectors/upsert and DELETE /v1/vectors/delete: publish, count the backlog, and answer 202, or when asked to wait 200 or 502. */
+/** POST /v1/vectors/upsert, and how a write is accepted: publish, count the backlog, and answer 202, or when asked to wait 200 or 502. */
 
 import type { IncomingMessage } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { isReserved, reservedId, vectorDimension } from '#engines/vectors/collections.ts'
+import { vectorDimension } from '#engines/vectors/collections.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { detach } from '#lib/giving-way.ts'
@@ -31,15 +31,7 @@ import type { NamedCollection } from '../../collections/registry.ts'
 import { newOperationNumber } from '../../read/operations/operations.ts'
 import { operationHeader } from '../../write/failures.ts'
 import type { Gateway } from '../gateway.ts'
-import {
-  acceptedOperation,
-  closedObject,
-  collection,
-  point,
-  pointId,
-  waitQuery,
-  writeProblems,
-} from '../schemas.ts'
+import { acceptedOperation, closedObject, collection, point, waitQuery, writeProblems } from '../schemas.ts'
 
 /** The schema describes the request; the type is the result of the scope's own parser. */
 const upsertBody = Type.Unsafe<ParsedUpsert>(
@@ -126,49 +118,15 @@ function operationNumber(seed: string | undefined): string {
   return idOfSeed(seed, 'operation').replaceAll('-', '').slice(0, 16)
 }
 
-const idsMax = 1_000
-const deleteBody = closedObject(
-  { collection, ids: Type.Array(pointId, { minItems: 1, maxItems: idsMax }) },
-  { title: 'DeleteRequest' },
-)
-
-export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
-  scope.withTypeProvider<TypeBoxTypeProvider>().delete(
-    '/delete',
-    {
-      onRequest: leastAccess('member'),
-      config: { operation: 'delete', problems: writeProblems },
-      schema: {
-        operationId: 'deletePoints',
-        tags: ['vectors'],
-        summary: 'Delete points by id',
-        description: 'Deleting a point that is not there is no fault.',
-        body: deleteBody,
-        querystring: waitQuery,
-        response: { 200: acceptedOperation, 202: acceptedOperation },
-      },
-    },
-    async (request, reply) => {
-      const collection = await gateway.collections.require(request.body.collection)
-      const ids = [...new Set(request.body.ids)]
-      if (ids.some((id) => isReserved(collection.name, id))) throw reservedId()
-      const sent = request.body.ids.length
-      return accept({ gateway, request, reply, collection, ids, sent, points: null }, (publishAs) =>
-        publishAs(newOperationNumber()),
-      )
-    },
-  )
-}
-
-interface Acceptance {
+export interface Acceptance {
   gateway: Gateway
   request: FastifyRequest
   reply: FastifyReply
   collection: NamedCollection
-  /** Each once. */
-  ids: readonly string[]
-  /** Points or ids of the request. */
-  sent: number
+  /** Each once; or how they are found, as a part of the operation. */
+  ids: readonly string[] | (() => Promise<readonly string[]>)
+  /** Points or ids of the request; default: as many as there are ids. */
+  sent?: number
   /** Null deletes them. */
   points: PointValues
 }
@@ -179,13 +137,16 @@ type Accepted = Static<typeof acceptedOperation>
  * Counts the backlog, notes the operation in the audit, and publishes its records under the number that `work` gives it.
  * Throws AppError `log_unavailable`, or `operation_failed` (502) when the caller waits and a point fails.
  */
-async function accept(
-  { gateway, request, reply, collection, ids, sent, points }: Acceptance,
+export async function accept(
+  { gateway, request, reply, collection, points, ...given }: Acceptance,
   work: (publishAs: (operation: string) => Promise<Accepted>) => Promise<Accepted>,
 ): Promise<Accepted> {
   const { agentId } = callerOf(request)
-  const reservation = gateway.backlog.reserve(agentId, ids.length)
+  const reserve = (count: number) => gateway.backlog.reserve(agentId, count)
+  let reservation = Array.isArray(given.ids) ? reserve(given.ids.length) : undefined
   async function publishAs(operation: string): Promise<Accepted> {
+    const ids = typeof given.ids === 'function' ? await given.ids() : given.ids
+    reservation ??= reserve(ids.length)
     const own = { [operationHeader]: operation, [headerNames.agent]: agentId }
     const headers = { ...recordHeaders(request), ...own }
     const { publisher, engines } = gateway.context
@@ -200,13 +161,14 @@ async function accept(
       throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
     }
     reply.code(state.status === 'applied' ? 200 : 202)
+    const { sent = ids.length } = given
     return { operation_id, status: state.status, collection: collection.name, points: sent }
   }
   try {
     return await withAudit(gateway, request, reply, { collection: collection.name }, () => work(publishAs))
   } finally {
     // Points already in the log stay counted.
-    reservation.release()
+    reservation?.release()
   }
 }
 

@@ -121,7 +121,7 @@ describe('the Qdrant driver', () => {
       const store = await reopen()
       await store.ping()
       await store.close()
-      const added = ['deletedAt', 'embedder', 'shape']
+      const added = ['deletedAt', 'embedder', 'shape', 'updatedAt']
       expect(made()).toEqual(['tokens', 'tokens', ...added, ...added])
     }
   })
