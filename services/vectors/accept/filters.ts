@@ -114,11 +114,15 @@ function keyAt({ faults }: Reading, path: string, key: unknown): string {
   return ''
 }
 
+/** As JSON can write it: 1e999. */
+const isBeyond = (value: unknown) => typeof value === 'number' && !Number.isFinite(value)
+
 const halfPair = 'has half of a surrogate pair'
 
 function matchAt(reading: Reading, path: string, value: unknown): FilterMatch {
   const fields = fieldsAt(reading, path, value, matchKinds)
-  const given = matchKinds.filter((kind) => fields[kind] != null)
+  const named = matchKinds.filter((kind) => kind in fields)
+  const given = named.length === 1 ? named : named.filter((kind) => fields[kind] != null)
   const [kind] = given
   if (kind === undefined || given.length > 1) {
     reading.faults.push({ path, message: `exactly one of ${matchKinds.join(', ')}` })
@@ -139,11 +143,10 @@ function matchAt(reading: Reading, path: string, value: unknown): FilterMatch {
 }
 
 function valueAt({ faults }: Reading, path: string, value: unknown): FilterValue {
-  if (isScalar(value as PayloadValue) && (typeof value !== 'string' || value.isWellFormed())) {
-    return value as FilterValue
-  }
-  const message =
-    typeof value === 'string' ? halfPair : ruleAndValue('a text, a number or true or false', value)
+  const isWhole = typeof value === 'string' ? value.isWellFormed() : !isBeyond(value)
+  if (isScalar(value as PayloadValue) && isWhole) return value as FilterValue
+  const rule = isBeyond(value) ? 'a number that fits a double' : 'a text, a number or true or false'
+  const message = typeof value === 'string' ? halfPair : ruleAndValue(rule, value)
   faults.push({ path, message })
   return ''
 }
@@ -166,8 +169,8 @@ function rangeAt(reading: Reading, path: string, value: unknown): FilterRange {
   for (const name of bounds) {
     const bound = fields[name]
     if (bound == null) continue
-    if (typeof bound === 'number' || (typeof bound === 'string' && microsOf(bound) !== undefined)) {
-      range[name] = bound
+    if (Number.isFinite(bound) || (typeof bound === 'string' && microsOf(bound) !== undefined)) {
+      range[name] = bound as number | string
       continue
     }
     const message = ruleAndValue('a number, or a time such as 2026-01-31T12:00:00Z', bound)

@@ -40,7 +40,6 @@ const body = closedObject(
           description:
             'By the time in the payload, an ISO 8601 text; points without one come last. Default: by id. `next_offset` is ' +
             'then a place in this order.',
-          examples: [{ key: 'updated_at', direction: 'desc' }],
         },
       ),
     ),
