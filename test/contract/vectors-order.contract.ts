@@ -33,6 +33,9 @@ export function describeVectorOrder({ fresh, vector, upsert }: VectorsContext): 
     expect(up[0]).toBe('oldest')
     expect(up.slice(3, 5)).toEqual(['micro', 'latest'])
     expect(up.slice(5).sort()).toEqual(['list', 'none', 'number'])
+    const since = (gte: string) => ({ must: [{ key: 'updated_at', range: { gte } }] })
+    expect(await store.count(name, since('2026-01-01'))).toBe(5)
+    expect(await store.count(name, since('2026-01-01T00:00:00.000001Z'))).toBe(2)
   })
 
   test('every point comes exactly once, whatever the page size, among many of one time', async () => {

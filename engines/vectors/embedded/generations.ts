@@ -212,7 +212,7 @@ function openPointCollection(
   const merge = (signal: AbortSignal) => folder.merge(name, source, signal)
   const create = () => folder.create(name)
   const keeper = createIndexKeeper({ name, table, create, merge, opened, isWanted: !isSmall, log })
-  const selections = createSelections(table, words)
+  const selections = createSelections(table, words, times)
   const reader = createPointReader(table, { words, times, selections }, keeper, () => total)
   return {
     /** Unique in the folder of indexes. */

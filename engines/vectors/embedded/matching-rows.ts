@@ -4,7 +4,7 @@
  */
 
 import { setImmediate } from 'node:timers/promises'
-import { compileFilter, type FilterTokens, filterTokens } from '../filter.ts'
+import { boundsOf, compileFilter, type FilterTokens, filterTokens } from '../filter.ts'
 import type { Filter, Payload } from '../port.ts'
 import { hasTokens, type WordFilter } from './neighbour-index.ts'
 import type { PointsTable, StoredPoint } from './points-table.ts'
@@ -21,6 +21,8 @@ export interface RowFilter {
   tokens: FilterTokens
   /** Whether words alone tell the rows that match. */
   isDecided: boolean
+  /** Microseconds since 1970: a matching payload has its `updated_at` between them, both included. */
+  within: { least: number; most: number } | undefined
   /** Whether a payload, as JSON text, matches. */
   test(payload: string): boolean
 }
@@ -32,8 +34,18 @@ export function readFilter(filter: Filter | undefined): RowFilter {
     filter,
     tokens,
     isDecided: tokens.decide && Math.max(tokens.all.length, tokens.none.length) <= decidingMax,
+    within: timesWithin(filter),
     test: filter === undefined ? () => true : (payload) => matches(JSON.parse(payload) as Payload),
   }
+}
+
+function timesWithin({ must = [] }: Filter = {}): RowFilter['within'] {
+  for (const condition of must) {
+    if (!('range' in condition) || condition.key !== 'updated_at') continue
+    const { isTime, gt, gte, lt, lte } = boundsOf(condition.range)
+    if (isTime) return { least: gte ?? gt ?? -Infinity, most: lte ?? lt ?? Infinity }
+  }
+  return undefined
 }
 
 /** For filters that words decide; `total` is the number of points in the table. */

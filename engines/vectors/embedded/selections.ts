@@ -7,6 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import { createLru } from '#lib/lru.ts'
 import type { RowFilter } from './matching-rows.ts'
 import type { PointsTable } from './points-table.ts'
+import type { Times } from './times-index.ts'
 import { everyRow, type Words } from './words-index.ts'
 
 /** Filters whose rows are kept: each write is looked at by every one of them. */
@@ -32,19 +33,20 @@ interface Kept {
 
 export type Selections = ReturnType<typeof createSelections>
 
-export function createSelections(table: PointsTable, words: Words) {
+export function createSelections(table: PointsTable, words: Words, times: Times) {
   const kept = createLru<string, Kept>(keptMax, { ttl: keptMs })
 
   /** All rows that may match; undefined: every one. */
-  function candidates({ all, some, none }: RowFilter['tokens']): number[] | undefined {
+  function candidates({ tokens: { all, some, none }, within }: RowFilter): number[] | undefined {
     let rows: number[] | undefined
     if (all.length > 0) rows = words.rowsWith(all, everyRow)
     else if (some.length > 0) rows = words.rowsWithOneOf(some[0]!)
     if (rows) return rows.concat(words.wideRows(everyRow))
+    if (within) return times.rowsWithin(within)
     return none.length > 0 ? words.rowsWithNone(none, table.everyRowNumber) : undefined
   }
-  async function fill({ rows, test }: Kept, tokens: RowFilter['tokens']): Promise<void> {
-    const ns = candidates(tokens)
+  async function fill({ rows, test }: Kept, asked: RowFilter): Promise<void> {
+    const ns = candidates(asked)
     for (let from = 0, after = 0; ; from += rowsPerSlice) {
       const some = ns
         ? table.payloadsOf(ns.slice(from, from + rowsPerSlice))
@@ -56,14 +58,14 @@ export function createSelections(table: PointsTable, words: Words) {
     }
   }
   return {
-    async of({ filter, tokens, test }: RowFilter): Promise<Selection> {
-      const key = JSON.stringify(filter)
+    async of(asked: RowFilter): Promise<Selection> {
+      const key = JSON.stringify(asked.filter)
       let found = kept.get(key)
       if (!found) {
-        found = { rows: createRowSet(), test, complete: Promise.resolve() }
+        found = { rows: createRowSet(), test: asked.test, complete: Promise.resolve() }
         kept.set(key, found)
         // From here on it follows the writes.
-        found.complete = fill(found, tokens)
+        found.complete = fill(found, asked)
         found.complete.catch(() => kept.delete(key))
       }
       await found.complete

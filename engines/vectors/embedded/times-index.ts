@@ -25,6 +25,7 @@ export function openTimes(db: DatabaseSync, name: string) {
   const remove = db.prepare(`delete from ${t} where n = ?`)
   const newest = db.prepare(`select n, at from ${t} where (at, n) <= (?, ?) order by at desc, n desc limit ?`)
   const oldest = db.prepare(`select n, at from ${t} where (at, n) >= (?, ?) order by at, n limit ?`)
+  const between = db.prepare(`select n from ${t} where at between ? and ? or at = ${noTime}`)
   const all = { at: Number.MAX_VALUE, n: Number.MAX_SAFE_INTEGER }
 
   /** From the first row that has a time; those without one come behind. */
@@ -49,6 +50,13 @@ export function openTimes(db: DatabaseSync, name: string) {
       const { at, n } = from ?? all
       return allRows(newest, at, n, limit)
     },
+    /** Rows whose time is between these, both included, and rows without a time, such as those with several. */
+    rowsWithin: ({ least, most }: { least: number; most: number }): number[] =>
+      allRows<{ n: number }>(
+        between,
+        Math.max(least, -Number.MAX_VALUE),
+        Math.min(most, Number.MAX_VALUE),
+      ).map(({ n }) => n),
     clear: (): void => db.exec(`delete from ${t}`),
     drop: (): void => db.exec(`drop table ${t}`),
   }
