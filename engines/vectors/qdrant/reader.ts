@@ -15,6 +15,7 @@ import type {
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
+import { searchParams } from './storage.ts'
 import {
   bytesPerNumber,
   createPointIds,
@@ -50,7 +51,7 @@ export function createReader(call: Call) {
       limit,
       with_payload: payloadFields(!isLater(query) && query.withPayload),
       with_vector: !isLater(query) && query.withVector === true,
-      params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
+      params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit), ...searchParams },
       filter: toQdrantFilter(query.filter),
     })
     const { points } = await call<{ points: Scored[] }>('query', 'POST', path, body)
