@@ -8,6 +8,7 @@ import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
 import { describeVectorPositions } from './vectors-positions.contract.ts'
+import { describeVectorScores } from './vectors-scores.contract.ts'
 import { describeVectorSearch } from './vectors-search.contract.ts'
 
 export function describeVectors(driverName: string, harness: VectorsHarness): void {
@@ -34,6 +35,7 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
   describe(`vectors: ${driverName}`, () => {
     describePoints(context)
     describeVectorSearch(context)
+    describeVectorScores(context)
     describeVectorFilters(context)
     describeVectorGenerations(context)
     describeVectorCollections(context)
