@@ -30,7 +30,7 @@ interface FakeUpsert {
 interface FakeBody extends FakeUpsert {
   ids: string[]
   field_name: string
-  field_schema: string
+  field_schema: string | { type: string }
   operations: { upsert: FakeUpsert }[]
   key: string
   query: number[]
@@ -130,7 +130,7 @@ interface FakeCollection {
   points: Map<string, FakePoint>
   config: FakeConfig
   /** Name of a field → its index. */
-  indexes: Record<string, { data_type: string; points: number }>
+  indexes: Record<string, object>
 }
 
 /** How a collection is kept, as the description's "CollectionConfig" tells it. */
@@ -234,9 +234,13 @@ function ofPoints(
     case 'PATCH ':
       changeConfig(config, body!)
       return true
-    case 'PUT index':
-      indexes[body!.field_name] = { data_type: body!.field_schema, points: points.size }
+    case 'PUT index': {
+      const { field_name, field_schema } = body!
+      const known = typeof field_schema === 'string' ? {} : { params: field_schema }
+      const data_type = typeof field_schema === 'string' ? field_schema : field_schema.type
+      indexes[field_name] = { data_type, points: points.size, ...known }
       return done
+    }
     case 'PUT points':
       upsert(points, body!)
       return done

@@ -6,18 +6,7 @@
 import { AppError } from '#lib/errors.ts'
 import { parseStoredName } from '../collections.ts'
 import { type Call, CollectionMissing, pathOf, type QdrantLog } from './calls.ts'
-import { type CollectionInfo, changesOf, collectionConfig } from './storage.ts'
-import { deletedAtField, embedderField, tokensField } from './writer.ts'
-
-/**
- * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
- * an embedder made.
- */
-const indexes = [
-  [tokensField, 'keyword'],
-  [deletedAtField, 'integer'],
-  [embedderField, 'keyword'],
-] as const
+import { type CollectionInfo, changesOf, collectionConfig, indexes, indexesToMove } from './storage.ts'
 
 export function collectionOf(name: string, generation: number | undefined): string {
   return generation === undefined ? name : `${name}__g${generation}`
@@ -77,23 +66,27 @@ function createParts(call: Call, names: readonly string[], dimension: number, lo
   async function makeIndexes(collection: string, wait: boolean): Promise<CollectionInfo> {
     const path = pathOf(collection)
     const info = await call<CollectionInfo>('collection', 'GET', path)
-    const { payload_schema } = info
-    for (const [field_name, field_schema] of indexes) {
-      if (field_name in payload_schema) continue
-      await call('create-index', 'PUT', `${path}/index?wait=${wait}`, { field_name, field_schema })
+    for (const [field, schema] of Object.entries(indexes)) {
+      if (!(field in info.payload_schema)) await makeIndex(path, field, schema, wait)
     }
     return info
+  }
+  function makeIndex(path: string, field_name: string, field_schema: string | object, wait: boolean) {
+    return call('create-index', 'PUT', `${path}/index?wait=${wait}`, { field_name, field_schema })
   }
   /**
    * Changes a collection of a former release to the form that new ones have. Qdrant rewrites it in the background and answers
    * from the old form meanwhile, so nobody waits, and a refusal costs memory alone. Twice the same change is one.
    */
   async function changeOver(collection: string, info: CollectionInfo): Promise<void> {
+    const path = pathOf(collection)
     const changes = changesOf(info)
-    if (changes === null) return
+    const moved = indexesToMove(info)
+    if (changes === null && moved.length === 0) return
     try {
-      await call('change-collection', 'PATCH', pathOf(collection), changes)
-      log.info({ collection, changes }, 'vectors.qdrant-changed')
+      if (changes) await call('change-collection', 'PATCH', path, changes)
+      for (const field of moved) await makeIndex(path, field, indexes[field], false)
+      log.info({ collection, changes, indexes: moved }, 'vectors.qdrant-changed')
     } catch {
       // The call has said why. The next start tries again.
     }

@@ -1,12 +1,23 @@
 /**
  * The form of a collection in Qdrant: the graph and a copy of the vectors with a byte for each number lie in memory, the vectors
- * themselves and the payloads on disk. A search goes through the copies and takes its scores from the vectors.
+ * themselves, the payloads and their words on disk. A search goes through the copies and takes its scores from the vectors.
  */
 
 import { hnsw } from '../collections.ts'
+import { deletedAtField, embedderField, tokensField } from './writer.ts'
 
 /** The extreme hundredth of the numbers is cut off, so that the others share the 256 steps of a byte. */
 const copies = { scalar: { type: 'int8', quantile: 0.99, always_ram: true } } as const
+
+/**
+ * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
+ * an embedder made. A point has a dozen words, which in memory take as much as its copy.
+ */
+export const indexes = {
+  [tokensField]: { type: 'keyword', on_disk: true },
+  [deletedAtField]: 'integer',
+  [embedderField]: 'keyword',
+} as const
 
 /** Twice as many points are found by their copies as are asked for: the nearest of them by their vectors are the answer. */
 export const searchParams = { quantization: { rescore: true, oversampling: 2 } } as const
@@ -23,7 +34,7 @@ export function collectionConfig(dimension: number) {
 
 /** The parts of Qdrant's "CollectionInfo" that are read here; a server may leave any of them out. */
 export interface CollectionInfo {
-  payload_schema: object
+  payload_schema: Record<string, { params?: { on_disk?: boolean | null } | null }>
   config?: {
     params?: { vectors?: { on_disk?: boolean | null }; on_disk_payload?: boolean | null }
     hnsw_config?: { on_disk?: boolean | null }
@@ -48,4 +59,10 @@ export function changesOf({ config }: CollectionInfo): object | null {
     ...(params?.on_disk_payload === false ? { params: { on_disk_payload: true } } : {}),
   }
   return Object.keys(changes).length === 0 ? null : changes
+}
+
+/** The indexes that lie in memory and are to lie on disk. */
+export function indexesToMove({ payload_schema }: CollectionInfo): (keyof typeof indexes)[] {
+  const found = payload_schema[tokensField]
+  return found && !found.params?.on_disk ? [tokensField] : []
 }

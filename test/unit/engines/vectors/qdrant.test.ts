@@ -118,13 +118,18 @@ describe('the Qdrant driver', () => {
     const { fillAsFormerly, open: reopen } = await qdrantVectorsHarness(former.url).place()
     await fillAsFormerly([])
     const made = () =>
-      former.requests.filter(({ url }) => url.includes('/index')).map(({ body }) => body!.field_name)
+      former.requests
+        .filter(({ url }) => url.includes('/index'))
+        .map(({ body }) => body!.field_name)
+        .sort()
     expect(made()).toEqual(['tokens', 'tokens'])
     for (let start = 0; start < 2; start++) {
       const store = await reopen()
       await store.ping()
+      // That of the words is made again, on disk.
+      await eventually('all are made', () => made().length === 8)
       await store.close()
-      expect(made()).toEqual(['tokens', 'tokens', 'deletedAt', 'embedder', 'deletedAt', 'embedder'])
+      expect(made()).toEqual(['deletedAt', 'deletedAt', 'embedder', 'embedder', ...Array(4).fill('tokens')])
     }
   })
 
@@ -134,6 +139,8 @@ describe('the Qdrant driver', () => {
     const { collections, fillAsFormerly, open: reopen } = await qdrantVectorsHarness(former.url).place()
     await fillAsFormerly([{ id: 'a', vector: vectorOf(64, 1), payload: {} }])
     const changes = () => former.requests.filter(({ method }) => method === 'PATCH')
+    const wordsOnDisk = () =>
+      former.requests.filter(({ body }) => JSON.stringify(body)?.includes('"keyword","on_disk":true')).length
     const start = async () => {
       const store = await reopen()
       opened.push(store)
@@ -143,13 +150,13 @@ describe('the Qdrant driver', () => {
     expect(await start()).toBe(1)
     await eventually('both changes are refused', () => changes().length === 2)
     expect(await start()).toBe(1)
-    await eventually('both are made', () => changes().length === 4)
+    await eventually('both are made', () => changes().length === 4 && wordsOnDisk() === 2)
     expect(changes()[3]!.body).toEqual({
       vectors: { '': { on_disk: true } },
       quantization_config: { scalar: { type: 'int8', quantile: 0.99, always_ram: true } },
     })
     expect(await start()).toBe(1)
-    expect([changes().length, former.faults]).toEqual([4, []])
+    expect([changes().length, wordsOnDisk(), former.faults]).toEqual([4, 2, []])
   })
 
   test('a signal ends the request to Qdrant, and so does the time limit', async () => {
