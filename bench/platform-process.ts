@@ -49,6 +49,10 @@ for (const id of callerIds) callerKeyFiles.push(await provision({ agentId: id, t
 const meteredKeyFile = await provision({ agentId: meteredAgentId, tier: 'research-agent' })
 
 process.on('message', async (message: { kind: string; group: string }) => {
+  if (message.kind === 'notes') {
+    const filter = { must: [{ key: 'tags', match: { value: 'auth' } }] }
+    process.send!({ kind: 'notes', notes: await vectors.count('fleet_notes', filter) })
+  }
   if (message.kind !== 'lag') return
   const groups = await readLag(running.platform)
   process.send!({ kind: 'lag', lag: groups.find((group) => group.group === message.group)?.lag ?? 0 })

@@ -28,6 +28,8 @@ export interface PlatformStage extends StageAddresses {
   meteredKey: string
   /** Consumer lag of a group now, in records. */
   lag(group: string): Promise<number>
+  /** Audit notes that searches find now. */
+  notes(): Promise<number>
   close(): Promise<void>
 }
 
@@ -55,6 +57,10 @@ export async function openPlatformStage(
     async lag(group) {
       child.send({ kind: 'lag', group })
       return (await answerOf<{ lag: number }>(child, 'lag')).lag
+    },
+    async notes() {
+      child.send({ kind: 'notes' })
+      return (await answerOf<{ notes: number }>(child, 'notes')).notes
     },
     async close() {
       const ended = new Promise((resolve) => child.once('exit', resolve))

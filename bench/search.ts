@@ -5,6 +5,7 @@ import { openCaller, runLoad, type Target } from './load.ts'
 import { openPlatformStage, type PlatformStage } from './platform-stage.ts'
 import { createPointSource } from './points.ts'
 import { searchDeletions } from './search-deletions.ts'
+import { searchNotes } from './search-notes.ts'
 import { startWritingClient } from './writing-client.ts'
 
 const points = 20_000
@@ -28,6 +29,8 @@ async function throughGateway(report: (text: string) => void): Promise<BenchRow[
     const alone = await compare(stage, 1, report)
     const eight = await compare(stage, 8, report)
     const writing = await whileWriting(stage, report)
+    await settle(stage, report)
+    const notes = await searchNotes(stage, targets(stage).gateway, queries, report)
     return [
       ...rowsOf('1 client', alone, { max: 1.3 }),
       ...rowsOf('8 clients', eight, { max: 2 }, { max: 1.3 }),
@@ -45,6 +48,7 @@ async function throughGateway(report: (text: string) => void): Promise<BenchRow[
         bar: { max: 2.5 },
         goal: { max: 2 },
       },
+      notes,
     ]
   } finally {
     await stage.close()

@@ -51,7 +51,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const reader = createReader(call)
   const writer = createWriter(calls.within(timeoutMs * writeTimeoutFactor), dimension)
   const changing = calls.within(timeoutMs * changeTimeoutFactor)
-  const generations = createGenerations(changing, collections, dimension)
+  const generations = createGenerations(changing, collections, dimension, log)
   const old = await withTimeout(tooOld(call), pingTimeoutMs, vectorsUnavailable).catch(() => null)
   if (old) throw new AppError('invalid_configuration', old)
   const readiness = keepReady(async () => {

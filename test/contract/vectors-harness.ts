@@ -8,6 +8,8 @@ export interface VectorsPlace {
   open(): Promise<VectorStore>
   /** To be called before the first `open`: what a release that kept no positions left in the first collection. */
   fillAsFormerly(points: Point[]): Promise<void>
+  /** To be called after the first `open`, for an engine that compares small collections point by point: it indexes them, too. */
+  indexSmall?(): Promise<void>
 }
 
 export interface VectorsHarness {

@@ -10,6 +10,7 @@ import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
 import { describeVectorOrder } from './vectors-order.contract.ts'
 import { describeVectorPositions } from './vectors-positions.contract.ts'
+import { describeVectorScores } from './vectors-scores.contract.ts'
 import { describeVectorSearch } from './vectors-search.contract.ts'
 
 export function describeVectors(driverName: string, harness: VectorsHarness): void {
@@ -36,6 +37,7 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
   describe(`vectors: ${driverName}`, () => {
     describePoints(context)
     describeVectorSearch(context)
+    describeVectorScores(context)
     describeVectorFilters(context)
     describeVectorConditions(context)
     describeVectorOrder(context)

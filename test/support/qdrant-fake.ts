@@ -33,7 +33,7 @@ interface FakeUpsert {
 interface FakeBody extends FakeUpsert {
   ids: string[]
   field_name: string
-  field_schema: string
+  field_schema: string | { type: string }
   operations: { upsert?: FakeUpsert; set_payload?: { payload: object; filter: FakeFilter } }[]
   key: string
   query: number[]
@@ -43,6 +43,11 @@ interface FakeBody extends FakeUpsert {
   order_by?: { key: string; direction: 'asc' | 'desc' }
   with_payload: string[]
   with_vector: boolean
+  vectors: object
+  hnsw_config?: object
+  quantization_config?: object | null
+  on_disk_payload?: boolean
+  params?: object
   actions: {
     create_alias?: { alias_name: string; collection_name: string }
     delete_alias?: { alias_name: string }
@@ -65,6 +70,8 @@ export interface FakeQdrant {
   faults: string[]
   /** Answers the next requests so: a status with Qdrant's error text, a broken connection, or never. */
   failNext(...failures: Failure[]): void
+  /** The same for the next requests of one method. */
+  failOf(method: string, ...failures: Failure[]): void
   /** Requests without an answer whose caller still waits. */
   hanging(): number
   close(): Promise<void>
@@ -76,6 +83,7 @@ export async function openFakeQdrant(version = '1.19.0'): Promise<FakeQdrant> {
   const requests: SeenRequest[] = []
   const faults: string[] = []
   const failures: Failure[] = []
+  const failuresOf = new Map<string, Failure[]>()
   let hanging = 0
   const answer = createAnswers(version)
   const server = createServer((request, response) => {
@@ -93,7 +101,7 @@ export async function openFakeQdrant(version = '1.19.0'): Promise<FakeQdrant> {
     }
     requests.push(seen)
     faults.push(...check(seen.method, seen.url, seen.body))
-    const failure = failures.shift()
+    const failure = failuresOf.get(seen.method)?.shift() ?? failures.shift()
     if (failure === 'break') return void request.socket.destroy()
     if (failure === 'hang') {
       hanging++
@@ -113,6 +121,7 @@ export async function openFakeQdrant(version = '1.19.0'): Promise<FakeQdrant> {
     requests,
     faults,
     failNext: (...next) => void failures.push(...next),
+    failOf: (method, ...next) => void failuresOf.set(method, next),
     hanging: () => hanging,
     async close() {
       server.closeAllConnections()
@@ -123,8 +132,16 @@ export async function openFakeQdrant(version = '1.19.0'): Promise<FakeQdrant> {
 
 interface FakeCollection {
   points: Map<string, FakePoint>
+  config: FakeConfig
   /** Name of a field → its index. */
-  indexes: Record<string, { data_type: string; points: number }>
+  indexes: Record<string, object>
+}
+
+/** How a collection is kept, as the description's "CollectionConfig" tells it. */
+interface FakeConfig {
+  params: { vectors: object; on_disk_payload: boolean }
+  hnsw_config: object
+  quantization_config: object | null
 }
 
 interface Answer {
@@ -143,7 +160,7 @@ function createAnswers(version: string): (request: SeenRequest) => Answer {
     if (call === 'GET exists') return ok({ exists: collections.has(aliases.get(name) ?? name) })
     if (call === 'PUT ') {
       if (collections.has(name)) return { status: 409, result: undefined }
-      collections.set(name, { points: new Map(), indexes: {} })
+      collections.set(name, { points: new Map(), config: configOf(request.body!), indexes: {} })
       return ok(true)
     }
     if (call === 'DELETE ') {
@@ -174,7 +191,32 @@ function createAnswers(version: string): (request: SeenRequest) => Answer {
   }
 }
 
-function ofPoints({ points, indexes }: FakeCollection, call: string, body: FakeBody | undefined): unknown {
+function configOf({
+  vectors,
+  hnsw_config,
+  quantization_config = null,
+  on_disk_payload = true,
+}: FakeBody): FakeConfig {
+  return {
+    params: { vectors, on_disk_payload },
+    hnsw_config: { on_disk: false, ...hnsw_config },
+    quantization_config,
+  }
+}
+
+/** Changes the named parts alone. */
+function changeConfig(config: FakeConfig, { vectors, hnsw_config, quantization_config, params }: FakeBody) {
+  Object.assign(config.params.vectors, (vectors as Record<string, object> | undefined)?.[''])
+  Object.assign(config.params, params)
+  Object.assign(config.hnsw_config, hnsw_config)
+  if (quantization_config) config.quantization_config = quantization_config
+}
+
+function ofPoints(
+  { points, config, indexes }: FakeCollection,
+  call: string,
+  body: FakeBody | undefined,
+): unknown {
   const done = { operation_id: 1, status: 'completed' }
   const matching = () => [...points.values()].filter((point) => matches(point, body?.filter))
   const show = (point: FakePoint) => ({
@@ -186,10 +228,23 @@ function ofPoints({ points, indexes }: FakeCollection, call: string, body: FakeB
   })
   switch (call) {
     case 'GET ':
-      return { status: 'green', points_count: points.size, indexed_vectors_count: 0, payload_schema: indexes }
-    case 'PUT index':
-      indexes[body!.field_name] = { data_type: body!.field_schema, points: points.size }
+      return {
+        status: 'green',
+        points_count: points.size,
+        indexed_vectors_count: 0,
+        payload_schema: indexes,
+        config,
+      }
+    case 'PATCH ':
+      changeConfig(config, body!)
+      return true
+    case 'PUT index': {
+      const { field_name, field_schema } = body!
+      const known = typeof field_schema === 'string' ? {} : { params: field_schema }
+      const data_type = typeof field_schema === 'string' ? field_schema : field_schema.type
+      indexes[field_name] = { data_type, points: points.size, ...known }
       return done
+    }
     case 'PUT points':
       upsert(points, body!)
       return done

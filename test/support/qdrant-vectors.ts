@@ -23,9 +23,16 @@ export function qdrantVectorsHarness(url: string): VectorsHarness {
         collections,
         open: () => openQdrantVectors({ url, collections, dimension, log }),
         fillAsFormerly: (points) => fillAsFormerly(url, collections, dimension, points),
+        indexSmall: () => indexSmall(url, `${collections[0]}__g1`),
       }
     },
   }
+}
+
+/** Qdrant makes a graph and copies from 10 MB of vectors on. */
+async function indexSmall(url: string, collection: string): Promise<void> {
+  const client = new QdrantClient({ url, checkCompatibility: false })
+  await client.updateCollection(collection, { optimizers_config: { indexing_threshold: 100 } })
 }
 
 /** Collections and points as they were before points had positions. */

@@ -3,8 +3,6 @@
  * indexed.
  */
 
-import { setImmediate } from 'node:timers/promises'
-import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import type { PointsFile } from './points-file.ts'
 import type { Change, Write } from './points-table.ts'
@@ -15,9 +13,9 @@ import type { Change, Write } from './points-table.ts'
  */
 const pointsPerSlice = 24
 const pointsPerStep = 8
-/** While searches come this often, writes take a third of the thread's time at most: after each slice it rests twice as long. */
+/** While searches come this often, writes take a third of the thread's time at most: they leave twice as long to the others. */
 const searchesKeepComingMs = 50
-const restPerSlice = 2
+const leftPerWork = 2
 /** Operations that may wait; callers hold at most a few batches each. */
 const operationsMax = 200_000
 
@@ -48,6 +46,7 @@ export type WriteQueue = ReturnType<typeof createWriteQueue>
 
 export function createWriteQueue(file: PointsFile) {
   const jobs: (Job | Task)[] = []
+  const turns = createTurns()
   let waiting = 0
   let lastWrite = performance.now()
   let lastSearch = -Infinity
@@ -56,19 +55,19 @@ export function createWriteQueue(file: PointsFile) {
   async function pump(): Promise<void> {
     if (pumping) return
     pumping = true
+    turns.begin()
     for (let next = jobs[0]; next; next = jobs[0]) {
-      await setImmediate()
+      await turns.next()
       if ('run' in next) {
         jobs.shift()
         next.run()
         continue
       }
       const slice = takeSlice(jobs)
-      const begunMs = performance.now()
-      await runSlice(file, slice)
+      await runSlice(file, slice, turns)
       for (const job of slice) waiting -= job.writes.length
       lastWrite = performance.now()
-      if (lastWrite - lastSearch < searchesKeepComingMs) await sleep((lastWrite - begunMs) * restPerSlice)
+      if (lastWrite - lastSearch < searchesKeepComingMs) await turns.rest()
     }
     // In the same tick as the look at the empty queue: an item added from now on starts a new pump.
     pumping = false
@@ -106,9 +105,66 @@ export function createWriteQueue(file: PointsFile) {
     /** A search was answered: for a moment writes leave room for more of them. */
     searched(): void {
       lastSearch = performance.now()
+      turns.searched()
     },
     /** How long nothing has been written. */
     quietMs: (): number => (waiting > 0 ? 0 : performance.now() - lastWrite),
+  }
+}
+
+type Turns = ReturnType<typeof createTurns>
+
+/**
+ * Shares the thread between the steps of writes and everything else. Where searches keep it busy its event loop does not
+ * turn: a port hands over the next message as long as there is one, a thousand of them. So writes also go on after a search,
+ * once the others have had their share.
+ */
+function createTurns() {
+  let begunMs = 0
+  /** Since the last rest: time of the steps, and of everything else. */
+  let workedMs = 0
+  let leftMs = 0
+  let resume: (() => void) | undefined
+  let dueMs = 0
+
+  /** Runs the others until `schedule` calls back, or until they had `shareMs`. */
+  async function giveWay(shareMs: number, schedule: (resume: () => void) => void): Promise<void> {
+    const endedMs = performance.now()
+    dueMs = endedMs + shareMs
+    await new Promise<void>((resolve) => {
+      resume = resolve
+      schedule(resolve)
+    })
+    resume = undefined
+    begunMs = performance.now()
+    leftMs += begunMs - endedMs
+  }
+  return {
+    begin(): void {
+      begunMs = performance.now()
+      workedMs = 0
+      leftMs = 0
+    },
+    /** Before each step. */
+    async next(): Promise<void> {
+      const tookMs = performance.now() - begunMs
+      workedMs += tookMs
+      await giveWay(tookMs * leftPerWork, setImmediate)
+    },
+    /** Leaves the others the time that they have not had between the steps since the last rest. */
+    async rest(): Promise<void> {
+      workedMs += performance.now() - begunMs
+      const restMs = workedMs * leftPerWork - leftMs
+      workedMs = 0
+      leftMs = 0
+      begunMs = performance.now()
+      if (restMs > 0) await giveWay(restMs, (resolve) => setTimeout(resolve, restMs))
+      leftMs = 0
+    },
+    searched(): void {
+      // In the next tick: the answer of this search goes out before.
+      if (resume && performance.now() >= dueMs) process.nextTick(resume)
+    },
   }
 }
 
@@ -126,7 +182,7 @@ function takeSlice(jobs: (Job | Task)[]): Job[] {
 }
 
 /** A fault fails every call of the slice: what else they wrote may be applied, as the port allows. */
-async function runSlice(file: PointsFile, slice: Job[]): Promise<void> {
+async function runSlice(file: PointsFile, slice: Job[], turns: Turns): Promise<void> {
   let written: { job: Job; changes: Change[]; added: number }[]
   try {
     written = file.transaction(() => slice.map(writeJob))
@@ -137,7 +193,7 @@ async function runSlice(file: PointsFile, slice: Job[]): Promise<void> {
   for (const { job, added } of written) job.target.committed(added)
   for (const { job, changes } of written) {
     for (let i = 0; i < changes.length; i += pointsPerStep) {
-      await setImmediate()
+      await turns.next()
       job.target.index(changes.slice(i, i + pointsPerStep))
     }
     if (job.last) job.resolve()

@@ -29,7 +29,7 @@ export class CollectionMissing extends Error {
  */
 export type Call = <T>(
   what: string,
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
   path: string,
   body?: object | readonly BodyPart[],
   signal?: AbortSignal,

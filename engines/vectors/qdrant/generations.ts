@@ -4,23 +4,9 @@
  */
 
 import { AppError } from '#lib/errors.ts'
-import { hnsw, parseStoredName } from '../collections.ts'
-import { type Call, CollectionMissing, pathOf } from './calls.ts'
-import { deletedAtField, shapeField, tokensField, updatedAtField } from './filters.ts'
-import { embedderField } from './writer.ts'
-
-/**
- * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
- * an embedder made; which points have their values; their order
- * in time.
- */
-const indexes = [
-  [tokensField, 'keyword'],
-  [deletedAtField, 'integer'],
-  [embedderField, 'keyword'],
-  [shapeField, 'integer'],
-  [updatedAtField, 'integer'],
-] as const
+import { parseStoredName } from '../collections.ts'
+import { type Call, CollectionMissing, pathOf, type QdrantLog } from './calls.ts'
+import { type CollectionInfo, changesOf, collectionConfig, indexes, indexesToMove } from './storage.ts'
 
 export function collectionOf(name: string, generation: number | undefined): string {
   return generation === undefined ? name : `${name}__g${generation}`
@@ -33,7 +19,7 @@ function partsOf(collection: string): { name: string; generation: number } | nul
 }
 
 /** Aliases and collections that are there, and single changes of them. */
-function createParts(call: Call, names: readonly string[], dimension: number) {
+function createParts(call: Call, names: readonly string[], dimension: number, log: QdrantLog) {
   const isOurs = (name: string) => names.includes(name) || parseStoredName(name) !== null
 
   /** Name → the generation that its alias points at. */
@@ -64,10 +50,7 @@ function createParts(call: Call, names: readonly string[], dimension: number) {
     return (await call<{ exists: boolean }>('collection-exists', 'GET', path)).exists
   }
   function create(collection: string): Promise<unknown> {
-    return call('create-collection', 'PUT', pathOf(collection), {
-      vectors: { size: dimension, distance: 'Cosine' },
-      hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction },
-    })
+    return call('create-collection', 'PUT', pathOf(collection), collectionConfig(dimension))
   }
   async function make(name: string, generation: number): Promise<void> {
     const collection = collectionOf(name, generation)
@@ -79,12 +62,33 @@ function createParts(call: Call, names: readonly string[], dimension: number) {
     }
     await makeIndexes(collection, true)
   }
-  async function makeIndexes(collection: string, wait: boolean): Promise<void> {
+  /** Resolves with how the collection is kept. */
+  async function makeIndexes(collection: string, wait: boolean): Promise<CollectionInfo> {
     const path = pathOf(collection)
-    const { payload_schema } = await call<{ payload_schema: object }>('indexes', 'GET', path)
-    for (const [field_name, field_schema] of indexes) {
-      if (field_name in payload_schema) continue
-      await call('create-index', 'PUT', `${path}/index?wait=${wait}`, { field_name, field_schema })
+    const info = await call<CollectionInfo>('collection', 'GET', path)
+    for (const [field, schema] of Object.entries(indexes)) {
+      if (!(field in info.payload_schema)) await makeIndex(path, field, schema, wait)
+    }
+    return info
+  }
+  function makeIndex(path: string, field_name: string, field_schema: string | object, wait: boolean) {
+    return call('create-index', 'PUT', `${path}/index?wait=${wait}`, { field_name, field_schema })
+  }
+  /**
+   * Changes a collection of a former release to the form that new ones have. Qdrant rewrites it in the background and answers
+   * from the old form meanwhile, so nobody waits, and a refusal costs memory alone. Twice the same change is one.
+   */
+  async function changeOver(collection: string, info: CollectionInfo): Promise<void> {
+    const path = pathOf(collection)
+    const changes = changesOf(info)
+    const moved = indexesToMove(info)
+    if (changes === null && moved.length === 0) return
+    try {
+      if (changes) await call('change-collection', 'PATCH', path, changes)
+      for (const field of moved) await makeIndex(path, field, indexes[field], false)
+      log.info({ collection, changes, indexes: moved }, 'vectors.qdrant-changed')
+    } catch {
+      // The call has said why. The next start tries again.
     }
   }
   async function changeAliases(what: string, actions: object[]): Promise<void> {
@@ -99,13 +103,14 @@ function createParts(call: Call, names: readonly string[], dimension: number) {
       }
     }
   }
-  return { aliased, liveOf, collections, isThere, make, makeIndexes, changeAliases, remove }
+  return { aliased, liveOf, collections, isThere, make, makeIndexes, changeOver, changeAliases, remove }
 }
 
 /** `names` are always there. */
-export function createGenerations(call: Call, names: readonly string[], dimension: number) {
-  const parts = createParts(call, names, dimension)
-  const { aliased, liveOf, collections, isThere, make, makeIndexes, changeAliases, remove } = parts
+export function createGenerations(call: Call, names: readonly string[], dimension: number, log: QdrantLog) {
+  const parts = createParts(call, names, dimension, log)
+  const { aliased, liveOf, collections, isThere, make, makeIndexes, changeOver, changeAliases, remove } =
+    parts
   const live = async () => liveOf(await aliased())
 
   async function demandNotLive(generation: number): Promise<void> {
@@ -132,7 +137,7 @@ export function createGenerations(call: Call, names: readonly string[], dimensio
       liveOf(found)
       return found.has(name)
     },
-    /** Creates missing collections, indexes and aliases. Safe from several processes at once. */
+    /** Creates missing collections, indexes and aliases, and changes over those of a former release. Safe from several processes at once. */
     async prepare(): Promise<void> {
       const found = await aliased()
       const known = names.flatMap((name) => found.get(name) ?? [])
@@ -140,7 +145,10 @@ export function createGenerations(call: Call, names: readonly string[], dimensio
       const missing = names.filter((name) => !found.has(name))
       for (const name of missing) await make(name, generation)
       // Those of a release that had fewer indexes: reads are right without, and a large collection takes its time.
-      for (const name of found.keys()) await makeIndexes(name, false)
+      for (const [name, each] of found) {
+        const info = await makeIndexes(name, false)
+        void changeOver(collectionOf(name, each), info)
+      }
       const actions = missing.map((name) => createAlias(name, generation))
       await changeAliases('create-aliases', actions)
       await completeAliases()

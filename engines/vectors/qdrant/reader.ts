@@ -18,6 +18,7 @@ import { compareHits, cosine } from '../score.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
 import { deletedAtField, needsValues, toQdrantFilter, updatedAtField, withoutValues } from './filters.ts'
 import { placeOf, readOrdered } from './ordered.ts'
+import { searchParams } from './storage.ts'
 import { bytesPerNumber, createPointIds, embedderField, type QdrantRecord } from './writer.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
@@ -47,7 +48,7 @@ export function createReader(call: Call) {
       limit,
       with_payload: payloadFields(!isLater(query) && query.withPayload),
       with_vector: !isLater(query) && query.withVector === true,
-      params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit) },
+      params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit), ...searchParams },
       filter: toQdrantFilter(query.filter),
     })
     const { points } = await call<{ points: Scored[] }>('query', 'POST', path, body)

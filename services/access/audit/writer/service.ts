@@ -29,13 +29,17 @@ const config = Type.Object({
   }),
 })
 
-/** While requests keep coming, all partitions together write this many notes a second. */
-const busyNotesPerSecond = 25
+/**
+ * While requests keep coming, all partitions together write this many notes a second at most: more than the requests that one
+ * process serves, so the bound holds only while a backlog is worked off.
+ */
+const busyNotesPerSecond = 1_000
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 2_000
 /** The notes of the first seconds after a rest wait, too, when many requests come at once. */
 const freshArrivalSampleMs = 250
-const togetherEveryMs = 4_000
+/** Far longer than an end follows its beginning: few notes are written twice because the two are in different batches. */
+const togetherEveryMs = 1_000
 /** Beginning and end of as many notes as go together. */
 const batchRecordsMax = (2 * busyNotesPerSecond * togetherEveryMs) / 1_000
 const batchBytesMax = 1024 * 1024
@@ -84,7 +88,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       batchRecordsMax,
       batchBytesMax,
       gatherMs,
-      aheadRecordsMax: 2 * batchRecordsMax,
+      aheadRecordsMax: batchRecordsMax,
       callTimeoutMs,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
@@ -175,8 +179,9 @@ export async function pruneAuditNotes(parts: RetentionParts): Promise<number> {
 
 /** Notes that are later than this are not held back any longer, however busy the platform is. */
 const lateMs = 300_000
-/** Notes that are embedded in one turn of the event loop: a few milliseconds of work. */
+/** Texts that are embedded, and notes that are published, in one turn of the event loop: a few milliseconds of work. */
 const embeddedAtOnce = 25
+const publishedAtOnce = 100
 
 /** Makes notes of batches of audit.events, of each event its last state, and publishes them to vectors.commands. */
 export function createHandler(parts: {
@@ -218,16 +223,28 @@ async function publishNotes(
   events: AuditEvent[],
 ): Promise<void> {
   const notes = events.map(noteOf)
-  const vectors: Float32Array[] = []
-  for (let from = 0; from < notes.length; from += embeddedAtOnce) {
+  const vectors = await embedEach(embedder, new Set(notes.map(({ text }) => text)))
+  for (let from = 0; from < notes.length; from += publishedAtOnce) {
     if (from > 0) await nextTurn()
-    const part = notes.slice(from, from + embeddedAtOnce)
-    vectors.push(...(await embedder.embed(part.map((note) => note.text))))
+    const part = notes.slice(from, from + publishedAtOnce)
+    await publisher.publish(
+      vectorsCommands,
+      part.map((note, i) => messageOf(note, events[from + i]!, vectors.get(note.text)!, embedder.space)),
+    )
   }
-  await publisher.publish(
-    vectorsCommands,
-    notes.map((note, i) => messageOf(note, events[i]!, vectors[i]!, embedder.space)),
-  )
+}
+
+/** Text → its vector: the notes of a batch have few different texts. */
+async function embedEach(embedder: Embedder, texts: ReadonlySet<string>): Promise<Map<string, Float32Array>> {
+  const all = [...texts]
+  const vectors = new Map<string, Float32Array>()
+  for (let from = 0; from < all.length; from += embeddedAtOnce) {
+    if (from > 0) await nextTurn()
+    const part = all.slice(from, from + embeddedAtOnce)
+    const made = await embedder.embed(part)
+    for (const [i, text] of part.entries()) vectors.set(text, made[i]!)
+  }
+  return vectors
 }
 
 function messageOf(

@@ -41,25 +41,28 @@ function sent(part: string) {
 }
 
 describe('the Qdrant driver', () => {
-  test('collections are made with the HNSW parameters of the specification, behind an alias', async () => {
+  test('collections have the HNSW parameters of the specification, copies in memory, and an alias', async () => {
     const store = await open()
     await store.ping()
     expect(sent('PUT /collections/notes__g1')[0]!.body).toMatchObject({
-      vectors: { size: dimension, distance: 'Cosine' },
+      vectors: { size: dimension, distance: 'Cosine', on_disk: true },
       hnsw_config: { m: 16, ef_construct: 128 },
+      quantization_config: { scalar: { type: 'int8', always_ram: true } },
     })
     expect(sent('/collections/aliases')[0]!.body!.actions).toEqual([
       { create_alias: { alias_name: 'notes', collection_name: 'notes__g1' } },
     ])
   })
 
-  test('answers are asked for uncompressed, writes wait, searches use ef 128', async () => {
+  test('answers are asked for uncompressed, writes wait, searches use ef 128 and score by the vectors', async () => {
     const store = await open()
     await store.apply('notes', [upsert('a')])
     await store.search('notes', { vector: vectorOf(dimension, 1), limit: 3 })
     expect(fake.requests.every((request) => request.headers['accept-encoding'] === 'identity')).toBe(true)
     expect(sent('PUT /collections/notes/points?wait=true').length).toBe(1)
-    expect(sent('points/query')[0]!.body).toMatchObject({ params: { hnsw_ef: 128 } })
+    expect(sent('points/query')[0]!.body).toMatchObject({
+      params: { hnsw_ef: 128, quantization: { rescore: true } },
+    })
   })
 
   test('ids travel as UUIDs, the same in every run and another in every collection', async () => {
@@ -115,15 +118,47 @@ describe('the Qdrant driver', () => {
     const { fillAsFormerly, open: reopen } = await qdrantVectorsHarness(former.url).place()
     await fillAsFormerly([])
     const made = () =>
-      former.requests.filter(({ url }) => url.includes('/index')).map(({ body }) => body!.field_name)
+      former.requests
+        .filter(({ url }) => url.includes('/index'))
+        .map(({ body }) => body!.field_name)
+        .sort()
     expect(made()).toEqual(['tokens', 'tokens'])
+    const names = ['deletedAt', 'embedder', 'shape', 'tokens', 'tokens', 'updatedAt']
+    const all = names.flatMap((name) => [name, name])
     for (let start = 0; start < 2; start++) {
       const store = await reopen()
       await store.ping()
+      // That of the words is made again, on disk.
+      await eventually('all are made', () => made().length === all.length)
       await store.close()
-      const added = ['deletedAt', 'embedder', 'shape', 'updatedAt']
-      expect(made()).toEqual(['tokens', 'tokens', ...added, ...added])
+      expect(made()).toEqual(all)
     }
+  })
+
+  test('collections of a release without copies change over once, and again after a refusal', async () => {
+    const former = await openFakeQdrant()
+    onTestFinished(() => former.close())
+    const { collections, fillAsFormerly, open: reopen } = await qdrantVectorsHarness(former.url).place()
+    await fillAsFormerly([{ id: 'a', vector: vectorOf(64, 1), payload: {} }])
+    const changes = () => former.requests.filter(({ method }) => method === 'PATCH')
+    const wordsOnDisk = () =>
+      former.requests.filter(({ body }) => JSON.stringify(body)?.includes('"keyword","on_disk":true')).length
+    const start = async () => {
+      const store = await reopen()
+      opened.push(store)
+      return store.count(collections[0])
+    }
+    former.failOf('PATCH', 400, 503)
+    expect(await start()).toBe(1)
+    await eventually('both changes are refused', () => changes().length === 2)
+    expect(await start()).toBe(1)
+    await eventually('both are made', () => changes().length === 4 && wordsOnDisk() === 2)
+    expect(changes()[3]!.body).toEqual({
+      vectors: { '': { on_disk: true } },
+      quantization_config: { scalar: { type: 'int8', quantile: 0.99, always_ram: true } },
+    })
+    expect(await start()).toBe(1)
+    expect([changes().length, wordsOnDisk(), former.faults]).toEqual([4, 2, []])
   })
 
   test('a signal ends the request to Qdrant, and so does the time limit', async () => {

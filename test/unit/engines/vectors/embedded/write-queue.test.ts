@@ -63,3 +63,22 @@ test('while searches keep coming, the thread rests after each slice for twice as
   expect(begunMs).toHaveLength(10)
   for (const [n, at] of begunMs.slice(1).entries()) expect(at - begunMs[n]!).toBeGreaterThanOrEqual(15)
 })
+
+test('writes go on between searches that leave the event loop no turn', async () => {
+  const { queue, target } = open({ indexed: () => {} })
+  let written = false
+  let turned = false
+  setImmediate(() => {
+    turned = true
+  })
+  void queue.add(target, writesOf(24 * 10)).then(() => {
+    written = true
+  })
+  while (!written && !turned) {
+    queue.searched()
+    // Ticks run before the event loop turns, as they do between two messages of a port.
+    for (let n = 0; n < 1_000 && !written; n++)
+      await new Promise<void>((resolve) => process.nextTick(resolve))
+  }
+  expect([written, turned]).toEqual([true, false])
+})

@@ -3,6 +3,7 @@
 import { v7 as uuidv7 } from 'uuid'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { openLocalEmbedder } from '#engines/embedder/local.ts'
+import type { Embedder } from '#engines/embedder/port.ts'
 import { auditNoteTime } from '#engines/vectors/collections.ts'
 import { AppError } from '#lib/errors.ts'
 import type { Message } from '#runtime/publish/messages.ts'
@@ -29,9 +30,13 @@ interface Published {
   value: { payload: string; vector: Buffer } | null
 }
 
-async function handle(events: AuditEvent[], publish: (messages: Published[]) => Promise<unknown>) {
+async function handle(
+  events: AuditEvent[],
+  publish: (messages: Published[]) => Promise<unknown>,
+  embedder: Embedder = openLocalEmbedder(),
+) {
   const handler = createHandler({
-    embedder: openLocalEmbedder(),
+    embedder,
     writers: {
       of: () => ({ publish: (_topic: unknown, list: Published[]) => publish(list) }) as never,
     },
@@ -69,6 +74,29 @@ describe('an audit note', () => {
     expect(written[0]!.key).toEqual({ collection: 'fleet_notes', id: `audit-${begun.event_id}` })
     expect(JSON.parse(written[0]!.value!.payload)).toMatchObject({ outcome: 'ok', status_code: 200 })
     expect(written[0]!.value!.vector).toHaveLength(1536 * 4)
+  })
+
+  it('is embedded once for each text of a batch', async () => {
+    const texts: string[] = []
+    const local = openLocalEmbedder()
+    const embedder: Embedder = {
+      ...local,
+      embed: (each) => {
+        texts.push(...each)
+        return local.embed(each)
+      },
+    }
+    const events = Array.from({ length: 250 }, (_, n) =>
+      auditEvent({ event_id: `e-${n}`, agent_id: `agent-${n % 3}`, took_ms: n }),
+    )
+    const written: Published[] = []
+    await handle(events, async (list) => written.push(...list), embedder)
+    expect(texts).toEqual([0, 1, 2].map((n) => `search on posts by agent-${n}: ok`))
+    expect(written.map(({ key }) => key.id)).toEqual(events.map(({ event_id: id }) => `audit-${id}`))
+    for (const [n, { value }] of written.entries()) {
+      const [vector] = await local.embed([texts[n % 3]!])
+      expect(Buffer.from(vector!.buffer).equals(value!.vector)).toBe(true)
+    }
   })
 
   it('reads outcome unknown while only its beginning is known', async () => {

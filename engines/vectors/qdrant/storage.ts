@@ -1,0 +1,71 @@
+/**
+ * The form of a collection in Qdrant: the graph and a copy of the vectors with a byte for each number lie in memory, the vectors
+ * themselves, the payloads and their words on disk. A search goes through the copies and takes its scores from the vectors.
+ */
+
+import { hnsw } from '../collections.ts'
+import { deletedAtField, shapeField, tokensField, updatedAtField } from './filters.ts'
+import { embedderField } from './writer.ts'
+
+/** The extreme hundredth of the numbers is cut off, so that the others share the 256 steps of a byte. */
+const copies = { scalar: { type: 'int8', quantile: 0.99, always_ram: true } } as const
+
+/**
+ * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
+ * an embedder made; which points have their values; their order in time. A point has a dozen words, which in memory take as much as its copy.
+ */
+export const indexes = {
+  [tokensField]: { type: 'keyword', on_disk: true },
+  [deletedAtField]: 'integer',
+  [embedderField]: 'keyword',
+  [shapeField]: 'integer',
+  [updatedAtField]: 'integer',
+} as const
+
+/** Twice as many points are found by their copies as are asked for: the nearest of them by their vectors are the answer. */
+export const searchParams = { quantization: { rescore: true, oversampling: 2 } } as const
+
+/** A new collection. */
+export function collectionConfig(dimension: number) {
+  return {
+    vectors: { size: dimension, distance: 'Cosine', on_disk: true },
+    hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction, on_disk: false },
+    quantization_config: copies,
+    on_disk_payload: true,
+  }
+}
+
+/** The parts of Qdrant's "CollectionInfo" that are read here; a server may leave any of them out. */
+export interface CollectionInfo {
+  payload_schema: Record<string, { params?: { on_disk?: boolean | null } | null }>
+  config?: {
+    params?: { vectors?: { on_disk?: boolean | null }; on_disk_payload?: boolean | null }
+    hnsw_config?: { on_disk?: boolean | null }
+    quantization_config?: { scalar?: Partial<(typeof copies)['scalar']> } | null
+  }
+}
+
+/** The change that gives a collection the form of a new one; null where it has it, or where the server does not tell. */
+export function changesOf({ config }: CollectionInfo): object | null {
+  if (!config) return null
+  const { params, hnsw_config, quantization_config } = config
+  const scalar = quantization_config?.scalar
+  const isCopied =
+    scalar?.type === copies.scalar.type &&
+    scalar.always_ram === copies.scalar.always_ram &&
+    // Qdrant keeps it as a float32.
+    Math.fround(scalar.quantile ?? 1) === Math.fround(copies.scalar.quantile)
+  const changes = {
+    ...(params?.vectors?.on_disk ? {} : { vectors: { '': { on_disk: true } } }),
+    ...(hnsw_config?.on_disk ? { hnsw_config: { on_disk: false } } : {}),
+    ...(isCopied ? {} : { quantization_config: copies }),
+    ...(params?.on_disk_payload === false ? { params: { on_disk_payload: true } } : {}),
+  }
+  return Object.keys(changes).length === 0 ? null : changes
+}
+
+/** The indexes that lie in memory and are to lie on disk. */
+export function indexesToMove({ payload_schema }: CollectionInfo): (keyof typeof indexes)[] {
+  const found = payload_schema[tokensField]
+  return found && !found.params?.on_disk ? [tokensField] : []
+}

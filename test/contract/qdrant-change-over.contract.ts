@@ -1,0 +1,47 @@
+/** Collections of a former release, on the stand-in and on a real Qdrant: they get the form of new ones while they serve. */
+
+import { QdrantClient } from '@qdrant/js-client-rest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { eventually } from '#test/support/eventually.ts'
+import { qdrantVectorsHarness } from '#test/support/qdrant-vectors.ts'
+import { clusteredVectors } from '#test/support/vectors.ts'
+
+export function describeQdrantChangeOver(name: string, url: string): void {
+  describe(`changing over: ${name}`, () => {
+    test('vectors and words go to disk, copies into memory, and searches answer the same meanwhile', async () => {
+      const { dimension, place } = qdrantVectorsHarness(url)
+      const { collections, fillAsFormerly, open } = await place()
+      const vectors = clusteredVectors({ count: 400, dimension, seed: 21 })
+      await fillAsFormerly(
+        vectors.map((vector, n) => ({ id: `p${n}`, vector, payload: { even: n % 2 === 0 } })),
+      )
+      // Two processes do it at the same time.
+      const stores = await Promise.all([open(), open()])
+      onTestFinished(async () => void (await Promise.all(stores.map((store) => store.close()))))
+      const found = async (n: number) => {
+        const filter = { must: [{ key: 'even', match: { value: n % 2 === 0 } }] }
+        const { hits } = await stores[n % 2]!.search(collections[0], {
+          vector: vectors[n]!,
+          limit: 3,
+          filter,
+        })
+        return hits.map(({ id, score }) => [id, Math.round(score * 1e5)])
+      }
+      const before = await Promise.all([0, 1, 2, 3].map(found))
+      const client = new QdrantClient({ url, checkCompatibility: false })
+      for (const collection of collections) {
+        await eventually('it has the new form', async () => {
+          expect(await Promise.all([0, 1, 2, 3].map(found))).toEqual(before)
+          const { config, payload_schema, status } = await client.getCollection(`${collection}__g1`)
+          const form = JSON.stringify([
+            config.params.vectors,
+            config.quantization_config,
+            payload_schema.tokens,
+          ])
+          return status === 'green' && form.match(/"on_disk":true|"always_ram":true/g)?.length === 3
+        })
+      }
+      expect(before.map(([first]) => first)).toEqual([0, 1, 2, 3].map((n) => [`p${n}`, 1e5]))
+    })
+  })
+}
