@@ -132,6 +132,8 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
       on(collection, 'get', async () => (await call.get(collection, ids)).map(unpack) as Point[]),
     stats: () => run('stats', () => call.stats()),
     embedders: (collection, filter) => on(collection, 'embedders', () => call.embedders(collection, filter)),
+    // Equality and times have an index for every key; rows of other filters are kept.
+    indexPayload: (collection) => on(collection, 'indexPayload', async () => {}),
     dropCollection: (collection) =>
       on(collection, 'dropCollection', () => {
         if (!collections.includes(collection)) return call.dropCollection(collection)

@@ -142,6 +142,8 @@ export interface ScrollResult {
   next: string | null
 }
 
+export type PayloadIndexType = 'keyword' | 'number' | 'time' | 'text'
+
 export interface CollectionStats {
   collection: string
   points: number
@@ -180,6 +182,11 @@ export interface VectorStore extends Closeable {
   stats(): Promise<CollectionStats[]>
   /** How many points, or of those that match, each embedder made; null: callers sent the vector. None of no points. */
   embedders(collection: string, filter?: Filter): Promise<{ embedder: string | null; points: number }[]>
+  /**
+   * Prepares the engine for filters on the key, in every generation, those to come included; answers stay as they are. Safe to
+   * repeat. Resolves when it is begun.
+   */
+  indexPayload(collection: string, key: string, type: PayloadIndexType): Promise<void>
   /**
    * Removes a collection from every generation, at once for every read; none is no fault. Writes meanwhile are
    * refused as `vector_engine_unavailable`, or make it again. Throws AppError `conflict` for one of the four.

@@ -141,6 +141,8 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     get: (collection, ids) => read(collection, [], () => reader.get(collection, ids)),
     stats: () => run(async () => statsOf(await present(), (name) => reader.stats(name, dimension))),
     embedders: (collection, filter) => read(collection, [], () => reader.embedders(collection, filter)),
+    indexPayload: (collection, key, type) =>
+      write(collection, undefined, () => generations.indexPayload(collection, key, type)),
     async dropCollection(collection) {
       demandName(collection)
       if (!isAlwaysThere(collection)) return run(() => generations.dropCollection(collection))

@@ -252,4 +252,42 @@ export function describeVectorConditions({ fresh, vector, upsert }: VectorsConte
     expect(await idsOf(store, name, asked)).toEqual(['active', 'closed', 'list'])
     expect((await store.get(name, ['open']))[0]!.payload).toEqual(JSON.parse(payloads.open!))
   })
+
+  test('indexes of keys change no answer, also in later generations and in collections without points', async () => {
+    const { store, name } = await fresh()
+    const types = {
+      keyword: ['status', 'n'],
+      number: ['n', 'a.b.n'],
+      time: ['at'],
+      text: ['title', 'status'],
+    } as const
+    const makeIndexes = async () => {
+      for (const [type, keys] of Object.entries(types)) {
+        for (const key of keys) await store.indexPayload(name, key, type as keyof typeof types)
+      }
+    }
+    const points = Object.entries(payloads).map(([id, json], i) => upsert(id, vector(1, i), JSON.parse(json)))
+    const check = async () => {
+      for (const [what, filter, expected] of cases) {
+        expect(await idsOf(store, name, filter), what).toEqual([...expected].sort())
+      }
+    }
+    await makeIndexes()
+    await store.apply(name, points)
+    await makeIndexes()
+    await check()
+    await store.createGeneration(2)
+    await store.apply(name, points, { generation: 2 })
+    await store.promoteGeneration(2)
+    await check()
+    const own = 'tea~0a1b2c3d4e'
+    await store.indexPayload(own, 'n', 'number')
+    expect(await store.count(own)).toBe(0)
+    await store.apply(own, points)
+    expect(await idsOf(store, own, { must: [range('n', { gte: 5 })] })).toEqual(['list'])
+    await store.dropCollection(own)
+    await expect(store.indexPayload('no collection', 'n', 'number')).rejects.toMatchObject({
+      code: 'collection_not_found',
+    })
+  }, 120_000)
 }

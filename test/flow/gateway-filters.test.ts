@@ -178,3 +178,30 @@ test('pages in the order of time, the newest first', async () => {
   })
   expect([lost.status, faultPath(lost)]).toEqual([422, '/offset'])
 })
+
+test('indexes of keys are made by members, once for a key, at most 32 of a collection', async () => {
+  const { collections } = client.memory
+  await collections.create('indexed')
+  await collections.index('indexed', 'n', 'number')
+  const path = '/v1/collections/indexed/indexes'
+  const again = await bare(path, { body: { key: 'n', type: 'number' } })
+  expect([again.status, again.json]).toEqual([200, { collection: 'indexed', key: 'n', type: 'number' }])
+  const other = await bare(path, { body: { key: 'n', type: 'time' } })
+  expect([other.status, other.json.code]).toEqual([409, 'conflict'])
+  for (let n = 1; n < 32; n++) await collections.index('indexed', `source.k${n}`, 'keyword')
+  expect((await bare(path, { body: { key: 'more', type: 'text' } })).status).toBe(409)
+  const faults: [object, string][] = [
+    [{ key: '', type: 'text' }, '/key'],
+    [{ key: 'a\0', type: 'text' }, '/key'],
+    [{ key: 'a', type: 'geo' }, '/type'],
+    [{ type: 'text' }, '/key'],
+  ]
+  for (const [body, at] of faults) {
+    const refused = await bare(path, { body })
+    expect([refused.status, faultPath(refused)], JSON.stringify(body)).toEqual([422, at])
+  }
+  const missing = await bare('/v1/collections/nothing/indexes', { body: { key: 'a', type: 'text' } })
+  expect([missing.status, missing.json.code]).toEqual([404, 'collection_not_found'])
+  await client.upsert('indexed', [{ id: 'a', vector: axisVector(1), payload: { n: 5 } }], { wait: true })
+  expect(await client.count('indexed', { filter: { must: [{ key: 'n', range: { gt: 4 } }] } })).toBe(1)
+})

@@ -145,6 +145,7 @@ async function collectionSpecials(world: DescribedPlatform): Promise<Record<stri
   return {
     createVectorCollection: { body: { name: `vector-${made}` }, status: 201 },
     getVectorCollection: { parameters: { path: { name: 'knowledgebase' } } },
+    createPayloadIndex: { parameters: { path: { name: 'knowledgebase' } } },
     deleteVectorCollection: { parameters: { path: { name: gone } }, token: String(token) },
     createCollection: { body: { name: made }, status: 201 },
     getCollection: { parameters: { path: { collection: 'knowledgebase' } } },

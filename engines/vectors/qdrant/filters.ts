@@ -5,7 +5,15 @@
 
 import { hash } from 'node:crypto'
 import { boundsOf, eachValue, isScalar, tokenOf } from '../filter.ts'
-import type { Filter, FilterCondition, FilterMatch, FilterValue, Payload, PayloadValue } from '../port.ts'
+import type {
+  Filter,
+  FilterCondition,
+  FilterMatch,
+  FilterValue,
+  Payload,
+  PayloadIndexType,
+  PayloadValue,
+} from '../port.ts'
 import { microsOf, wordsOf } from '../values.ts'
 
 export const tokensField = 'tokens'
@@ -128,6 +136,20 @@ function toMatch(path: string, match: FilterMatch): object {
 function wordsFor(path: string, values: readonly FilterValue[]): string[] {
   return [...new Set(values.map((value) => tokenOf(path, value)))]
 }
+
+/** Field of the payload → its index in Qdrant, for filters on the key. */
+export function indexesOf(key: string, type: PayloadIndexType): [field: string, schema: object | string][] {
+  const keywords: [string, string] = [fieldOf('k', key), 'keyword']
+  if (type === 'number') return [keywords, [fieldOf('numbers', key), 'float']]
+  if (type === 'time') return [keywords, [fieldOf('times', key), 'integer']]
+  if (type === 'keyword') return [keywords]
+  // The words are kept as they are compared.
+  const words = { type: 'text', tokenizer: 'whitespace', lowercase: false }
+  return [keywords, [fieldOf('texts', key), words]]
+}
+
+/** True for a field of `indexesOf`. */
+export const isValueField = (field: string) => field.startsWith(`${valuesField}.`)
 
 function fieldOf(kind: keyof PayloadValues, path: string): string {
   return `${valuesField}.${kind}.${nameOf(path)}`

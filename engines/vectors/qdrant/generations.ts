@@ -5,7 +5,9 @@
 
 import { AppError } from '#lib/errors.ts'
 import { parseStoredName } from '../collections.ts'
+import type { PayloadIndexType } from '../port.ts'
 import { type Call, CollectionMissing, pathOf, type QdrantLog } from './calls.ts'
+import { indexesOf, isValueField } from './filters.ts'
 import { type CollectionInfo, changesOf, collectionConfig, indexes, indexesToMove } from './storage.ts'
 
 export function collectionOf(name: string, generation: number | undefined): string {
@@ -71,6 +73,13 @@ function createParts(call: Call, names: readonly string[], dimension: number, lo
     }
     return info
   }
+  /** Those that a filter's key has in the live generation. */
+  async function copyValueIndexes(from: string, to: string): Promise<void> {
+    const { payload_schema } = await call<CollectionInfo>('collection', 'GET', pathOf(from))
+    for (const [field, { data_type, params }] of Object.entries(payload_schema)) {
+      if (isValueField(field)) await makeIndex(pathOf(to), field, params ?? data_type!, false)
+    }
+  }
   function makeIndex(path: string, field_name: string, field_schema: string | object, wait: boolean) {
     return call('create-index', 'PUT', `${path}/index?wait=${wait}`, { field_name, field_schema })
   }
@@ -103,16 +112,30 @@ function createParts(call: Call, names: readonly string[], dimension: number, lo
       }
     }
   }
-  return { aliased, liveOf, collections, isThere, make, makeIndexes, changeOver, changeAliases, remove }
+  return {
+    aliased,
+    liveOf,
+    collections,
+    isThere,
+    make,
+    makeIndexes,
+    makeIndex,
+    copyValueIndexes,
+    changeOver,
+    changeAliases,
+    remove,
+  }
 }
 
 /** `names` are always there. */
 export function createGenerations(call: Call, names: readonly string[], dimension: number, log: QdrantLog) {
   const parts = createParts(call, names, dimension, log)
-  const { aliased, liveOf, collections, isThere, make, makeIndexes, changeOver, changeAliases, remove } =
-    parts
+  const { aliased, liveOf, collections, isThere, make, makeIndexes, changeAliases, remove } = parts
   const live = async () => liveOf(await aliased())
 
+  async function collectionsNamed(name: string) {
+    return (await collections()).filter((each) => each.name === name)
+  }
   async function demandNotLive(generation: number): Promise<void> {
     if ((await live()) === generation) throw new AppError('conflict', `Generation ${generation} is live.`)
   }
@@ -128,6 +151,19 @@ export function createGenerations(call: Call, names: readonly string[], dimensio
     )
   }
 
+  /** For the first write. Throws AppError `conflict` for a generation that is not there. */
+  async function makeOwn(name: string, generation: number): Promise<void> {
+    if (!(await isThere(collectionOf(names[0]!, generation)))) {
+      throw new AppError('conflict', `There is no generation ${generation}.`)
+    }
+    await make(name, generation)
+    const former = (await aliased()).get(name)
+    if (former !== undefined) await parts.copyValueIndexes(name, collectionOf(name, generation))
+    // Asked after it was made: a promotion that did not see it is over by then.
+    const found = await aliased()
+    if (liveOf(found) !== generation || found.get(name) === generation) return
+    await changeAliases('create-aliases', [createAlias(name, generation)])
+  }
   return {
     live,
     aliased,
@@ -147,27 +183,33 @@ export function createGenerations(call: Call, names: readonly string[], dimensio
       // Those of a release that had fewer indexes: reads are right without, and a large collection takes its time.
       for (const [name, each] of found) {
         const info = await makeIndexes(name, false)
-        void changeOver(collectionOf(name, each), info)
+        void parts.changeOver(collectionOf(name, each), info)
       }
       const actions = missing.map((name) => createAlias(name, generation))
       await changeAliases('create-aliases', actions)
       await completeAliases()
     },
-    /** For the first write. Throws AppError `conflict` for a generation that is not there. */
-    async makeOwn(name: string, generation: number): Promise<void> {
-      if (!(await isThere(collectionOf(names[0]!, generation)))) {
-        throw new AppError('conflict', `There is no generation ${generation}.`)
-      }
-      await make(name, generation)
-      // Asked after it was made: a promotion that did not see it is over by then.
-      const found = await aliased()
-      if (liveOf(found) !== generation || found.get(name) === generation) return
-      await changeAliases('create-aliases', [createAlias(name, generation)])
-    },
+    makeOwn,
     async create(generation: number): Promise<void> {
       await demandNotLive(generation)
       await remove(await collections(generation))
-      for (const name of names) await make(name, generation)
+      for (const name of names) {
+        await make(name, generation)
+        await parts.copyValueIndexes(name, collectionOf(name, generation))
+      }
+    },
+    /** In every generation that has the collection; those that come later copy the live one's. */
+    async indexPayload(name: string, key: string, type: PayloadIndexType): Promise<void> {
+      let there = await collectionsNamed(name)
+      if (there.length === 0) {
+        // One of somebody's own into which nothing was written.
+        await makeOwn(name, await live())
+        there = await collectionsNamed(name)
+      }
+      for (const one of there) {
+        const path = pathOf(collectionOf(name, one.generation))
+        for (const [field, schema] of indexesOf(key, type)) await parts.makeIndex(path, field, schema, false)
+      }
     },
     async promote(generation: number): Promise<void> {
       const found = await aliased()

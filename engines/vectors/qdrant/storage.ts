@@ -37,7 +37,7 @@ export function collectionConfig(dimension: number) {
 
 /** The parts of Qdrant's "CollectionInfo" that are read here; a server may leave any of them out. */
 export interface CollectionInfo {
-  payload_schema: Record<string, { params?: { on_disk?: boolean | null } | null }>
+  payload_schema: Record<string, { data_type?: string; params?: { on_disk?: boolean | null } | null }>
   config?: {
     params?: { vectors?: { on_disk?: boolean | null }; on_disk_payload?: boolean | null }
     hnsw_config?: { on_disk?: boolean | null }

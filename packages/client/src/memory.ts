@@ -85,6 +85,8 @@ export interface Collections {
   get(name: string): Promise<Collection>
   /** With all its points. */
   delete(name: string): Promise<void>
+  /** Makes filters of a large collection on the key faster; the same again is no fault. */
+  index(name: string, key: string, type: 'keyword' | 'number' | 'time' | 'text'): Promise<void>
 }
 
 /** Sends a call with the agent's key. */
@@ -202,6 +204,9 @@ export function collectionsOver(keyed: Keyed): Collections {
         repeatable: true,
       }),
     get: (name) => keyed(get(path(name), {})),
+    async index(name, key, type) {
+      await keyed(post(`${path(name)}/indexes`, { key, type }))
+    },
     async delete(name) {
       let tries = 0
       const call: Call = { ...get(path(name), {}), method: 'DELETE', began: () => (tries += 1) }

@@ -8,7 +8,7 @@ import { access } from '#services/access/front-door.ts'
 import { limitRate } from '#services/access/limits/limiter.ts'
 import { type GatewayContext, openGateway } from './gateway.ts'
 import { registerAuth } from './routes/auth.ts'
-import { registerCollections } from './routes/collections.ts'
+import { registerCollections, registerPayloadIndexes } from './routes/collections.ts'
 import { registerCount } from './routes/count.ts'
 import { registerDebug } from './routes/debug.ts'
 import { registerDelete } from './routes/delete.ts'
@@ -57,6 +57,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
           limitRate(counted, gateway.limiter)
           registerEmbeddings(counted, gateway)
           registerCollections(counted, gateway)
+          registerPayloadIndexes(counted, gateway)
         })
       })
       await v1.register(

@@ -9,6 +9,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { deleteLate } from '../collections/leave-out.ts'
+import { makePayloadIndexes } from '../collections/payload-indexes.ts'
 import { startPurging } from '../collections/purge.ts'
 import { openCollections } from '../collections/registry.ts'
 import { warnOfOthers } from '../read/embedders.ts'
@@ -89,9 +90,19 @@ async function startVectorWriter(
   )
   const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
   const purging = startPurging(context, deleted)
+  const indexing = startRepeating(
+    { what: 'indexes of payload keys', everyMs: 24 * hourMs, firstAfterMs, log },
+    () => makePayloadIndexes(context.engines.relational, vectors),
+  )
   return {
     async close() {
-      await Promise.all([worker.close(), forgetting.close(), looking.close(), purging.close()])
+      await Promise.all([
+        worker.close(),
+        forgetting.close(),
+        looking.close(),
+        purging.close(),
+        indexing.close(),
+      ])
       await collections.close()
     },
   }

@@ -29,6 +29,7 @@ const published: Record<string, string> = {
   '019-emails.sql': '8af8af4697b6750d',
   '020-collections.sql': '6a595d141be518f2',
   '021-embedders.sql': '191b2050f4672696',
+  '022-payload-indexes.sql': '76b6c32f0dbbe61a',
 }
 
 it('is what databases have applied', () => {

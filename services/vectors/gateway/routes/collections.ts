@@ -1,4 +1,4 @@
-/** GET and POST /v1/collections, GET and DELETE /v1/collections/{name}. */
+/** GET and POST /v1/collections, GET and DELETE /v1/collections/{name}, POST /v1/collections/{name}/indexes. */
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -12,6 +12,7 @@ import {
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
+import { addPayloadIndex, payloadIndexesMax, payloadIndexTypes } from '../../collections/payload-indexes.ts'
 import { type Collection, createCollection, deleteCollection } from '../../collections/rows.ts'
 import {
   collectionDescription,
@@ -27,14 +28,41 @@ const body = closedObject(
   { name: collectionNameField, description: absentOr(collectionDescription) },
   { title: 'NewCollection', examples: [{ name: 'tea', description: 'What the shop knows of its teas' }] },
 )
+const indexBody = closedObject(
+  {
+    key: Type.String({
+      minLength: 1,
+      maxLength: 512,
+      pattern: '^[^\\u0000]*$',
+      rule: 'a text without the character NUL',
+      description: 'A payload key; a dotted one is a path.',
+      examples: ['priority'],
+    }),
+    type: Type.Enum([...payloadIndexTypes], {
+      type: 'string',
+      description: 'The values that the filters look for.',
+      examples: ['number'],
+    }),
+  },
+  { title: 'NewPayloadIndex' },
+)
+const payloadIndex = closedObject(
+  {
+    collection: Type.String(),
+    key: Type.String(),
+    type: Type.Enum([...payloadIndexTypes], { type: 'string' }),
+  },
+  { title: 'PayloadIndex', examples: [{ collection: 'tea', key: 'priority', type: 'number' }] },
+)
 const params = closedObject({ name: Type.String({ examples: ['tea'] }) })
 const list = Type.Object({ collections: Type.Array(collectionView) }, { title: 'CollectionList' })
+
+const away = ['vector_engine_unavailable', 'relational_engine_unavailable'] as const
+const tags = ['collections']
 
 export function registerCollections(scope: FastifyInstance, gateway: Gateway): void {
   const app = scope.withTypeProvider<TypeBoxTypeProvider>()
   const { vectors, relational } = gateway.context.engines
-  const tags = ['collections']
-  const away = ['vector_engine_unavailable', 'relational_engine_unavailable'] as const
 
   app.get(
     '/collections',
@@ -91,7 +119,7 @@ export function registerCollections(scope: FastifyInstance, gateway: Gateway): v
               ? {}
               : { making: idOfSeed(seed, 'making').replaceAll('-', '').slice(0, 10) }),
           },
-          (tx, collection) => note(tx, request, 'collection.create', collection),
+          (tx, { name, making }) => note(tx, request, 'collection.create', name, { making }),
         )
         reply.code(201)
         return viewOf(made, 0)
@@ -144,9 +172,42 @@ export function registerCollections(scope: FastifyInstance, gateway: Gateway): v
       const { name } = await deleteCollection(
         relational,
         { name: request.params.name, deletedBy: callerOf(request).agentId, requestId: request.id },
-        (tx, collection) => note(tx, request, 'collection.delete', collection),
+        (tx, { name, making }) => note(tx, request, 'collection.delete', name, { making }),
       )
       return { name, deleted: true }
+    },
+  )
+}
+
+export function registerPayloadIndexes(scope: FastifyInstance, gateway: Gateway): void {
+  const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+  const { vectors, relational } = gateway.context.engines
+  app.post(
+    '/collections/:name/indexes',
+    {
+      onRequest: leastAccess('member'),
+      config: { problems: ['forbidden', 'collection_not_found', 'conflict', ...away] },
+      schema: {
+        operationId: 'createPayloadIndex',
+        tags,
+        summary: 'Make filters on a payload key faster',
+        description:
+          `For keys that filters of a large collection use often; the answers stay as they are. Equality (\`match.value\`, ` +
+          `\`match.any\`) needs none. At most ${payloadIndexesMax} a collection; the same again is no fault.`,
+        params,
+        body: indexBody,
+        response: { 200: payloadIndex },
+      },
+    },
+    async (request): Promise<Static<typeof payloadIndex>> => {
+      const { key, type } = request.body
+      const { name, stored } = await gateway.collections.require(request.params.name)
+      const { agentId } = callerOf(request)
+      const noteIndex = (tx: Parameters<typeof writeAdminAction>[0]) =>
+        note(tx, request, 'collection.index', name, { key, type })
+      await addPayloadIndex(relational, stored, { key, type }, noteIndex, agentId)
+      await vectors.indexPayload(stored, key, type)
+      return { collection: name, key, type }
     },
   )
 }
@@ -159,14 +220,15 @@ async function note(
   tx: Parameters<typeof writeAdminAction>[0],
   request: FastifyRequest,
   action: string,
-  { name, making }: Collection,
+  target: string,
+  after: object,
 ): Promise<void> {
   const { kind, uid: id } = callerOf(request)
   await writeAdminAction(tx, {
     actor: { kind, id },
     action,
-    target: name,
-    after: { making },
+    target,
+    after,
     requestId: request.id,
     outcome: 'done',
   })

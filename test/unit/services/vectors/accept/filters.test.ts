@@ -65,8 +65,14 @@ test('the faulty part is named by its path, with the rule for it', () => {
     [{ must: [{ key: 'a', match: {} }] }, '/filter/must/0/match: exactly one of value, any, except, text'],
     [{ must: [{ key: 'a', match: { value: 1, any: [1] } }] }, '/filter/must/0/match: exactly one of'],
     [{ must: [{ key: 'a', match: { value: null } }] }, '/filter/must/0/match/value: a text, a number'],
-    [{ must: [{ key: 'a', match: { value: 1e999 } }] }, '/filter/must/0/match/value: a number that fits'],
-    [{ must: [{ key: 'a', range: { lt: 1e999 } }] }, '/filter/must/0/range/lt: a number, or a time'],
+    [
+      { must: [{ key: 'a', match: { value: Number.POSITIVE_INFINITY } }] },
+      '/filter/must/0/match/value: a number that fits',
+    ],
+    [
+      { must: [{ key: 'a', range: { lt: Number.POSITIVE_INFINITY } }] },
+      '/filter/must/0/range/lt: a number, or a time',
+    ],
     [
       { must: [{ key: 'a', match: { value: [1] } }] },
       '/filter/must/0/match/value: a text, a number or true or false',
