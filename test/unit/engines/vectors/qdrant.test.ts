@@ -155,7 +155,7 @@ describe('the Qdrant driver', () => {
     await eventually('both are made', () => changes().length === 4 && wordsOnDisk() === 2)
     expect(changes()[3]!.body).toEqual({
       vectors: { '': { on_disk: true } },
-      quantization_config: { scalar: { type: 'int8', quantile: 0.99, always_ram: true } },
+      quantization_config: { scalar: { type: 'int8', always_ram: true } },
     })
     expect(await start()).toBe(1)
     expect([changes().length, wordsOnDisk(), former.faults]).toEqual([4, 2, []])
