@@ -25,6 +25,8 @@ export interface QdrantVectorsOptions {
   url: string
   apiKey?: string
   collections: readonly string[]
+  /** Those of many points that are seldom searched. Default: that of the audit notes. */
+  copied?: readonly string[]
   dimension?: number
   log: QdrantLog
   /** Limit of a read, ms; a write may take twice as long, a change of collections six times. Default 10,000. */
@@ -51,7 +53,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const reader = createReader(call)
   const writer = createWriter(calls.within(timeoutMs * writeTimeoutFactor), dimension)
   const changing = calls.within(timeoutMs * changeTimeoutFactor)
-  const generations = createGenerations(changing, collections, dimension, log)
+  const generations = createGenerations(changing, { ...options, names: collections, dimension })
   const old = await withTimeout(tooOld(call), pingTimeoutMs, vectorsUnavailable).catch(() => null)
   if (old) throw new AppError('invalid_configuration', old)
   const readiness = keepReady(async () => {

@@ -21,7 +21,7 @@ export function qdrantVectorsHarness(url: string): VectorsHarness {
       const log = pino({ level: 'silent' })
       return {
         collections,
-        open: () => openQdrantVectors({ url, collections, dimension, log }),
+        open: () => openQdrantVectors({ url, collections, copied: [collections[0]], dimension, log }),
         fillAsFormerly: (points) => fillAsFormerly(url, collections, dimension, points),
         indexSmall: () => indexSmall(url, `${collections[0]}__g1`),
       }

@@ -20,8 +20,18 @@ function partsOf(collection: string): { name: string; generation: number } | nul
   return found && { name: found[1]!, generation: Number(found[2]) }
 }
 
+interface GenerationOptions {
+  /** Collections that are always there. */
+  names: readonly string[]
+  /** Those whose vectors lie on disk, with copies in memory. */
+  copied?: readonly string[]
+  dimension: number
+  log: QdrantLog
+}
+
 /** Aliases and collections that are there, and single changes of them. */
-function createParts(call: Call, names: readonly string[], dimension: number, log: QdrantLog) {
+function createParts(call: Call, options: GenerationOptions) {
+  const { names, copied = ['fleet_notes'], dimension, log } = options
   const isOurs = (name: string) => names.includes(name) || parseStoredName(name) !== null
 
   /** Name → the generation that its alias points at. */
@@ -52,7 +62,12 @@ function createParts(call: Call, names: readonly string[], dimension: number, lo
     return (await call<{ exists: boolean }>('collection-exists', 'GET', path)).exists
   }
   function create(collection: string): Promise<unknown> {
-    return call('create-collection', 'PUT', pathOf(collection), collectionConfig(dimension))
+    return call(
+      'create-collection',
+      'PUT',
+      pathOf(collection),
+      collectionConfig(dimension, copied.includes(partsOf(collection)?.name ?? '')),
+    )
   }
   async function make(name: string, generation: number): Promise<void> {
     const collection = collectionOf(name, generation)
@@ -89,7 +104,7 @@ function createParts(call: Call, names: readonly string[], dimension: number, lo
    */
   async function changeOver(collection: string, info: CollectionInfo): Promise<void> {
     const path = pathOf(collection)
-    const changes = changesOf(info)
+    const changes = copied.includes(partsOf(collection)?.name ?? '') ? changesOf(info) : null
     const moved = indexesToMove(info)
     if (changes === null && moved.length === 0) return
     try {
@@ -127,9 +142,9 @@ function createParts(call: Call, names: readonly string[], dimension: number, lo
   }
 }
 
-/** `names` are always there. */
-export function createGenerations(call: Call, names: readonly string[], dimension: number, log: QdrantLog) {
-  const parts = createParts(call, names, dimension, log)
+export function createGenerations(call: Call, options: GenerationOptions) {
+  const { names } = options
+  const parts = createParts(call, options)
   const { aliased, liveOf, collections, isThere, make, makeIndexes, changeAliases, remove } = parts
   const live = async () => liveOf(await aliased())
 

@@ -1,6 +1,7 @@
 /**
- * The form of a collection in Qdrant: the graph and a copy of the vectors with a byte for each number lie in memory, the vectors
- * themselves, the payloads and their words on disk. A search goes through the copies and takes its scores from the vectors.
+ * The form of a collection in Qdrant. That of the audit notes, which are many and seldom searched, has in memory its graph and a
+ * copy of the vectors with a byte for each number; the vectors themselves lie on disk. A search goes through the copies and takes
+ * its scores from the vectors.
  */
 
 import { hnsw } from '../collections.ts'
@@ -29,10 +30,13 @@ export const indexes = {
 export const searchParams = { quantization: { rescore: true, oversampling: 2 } } as const
 
 /** A new collection. */
-export function collectionConfig(dimension: number) {
+export function collectionConfig(dimension: number, isCopied: boolean) {
+  const hnsw_config = { m: hnsw.m, ef_construct: hnsw.efConstruction }
+  const vectors = { size: dimension, distance: 'Cosine' }
+  if (!isCopied) return { vectors, hnsw_config, on_disk_payload: true }
   return {
-    vectors: { size: dimension, distance: 'Cosine', on_disk: true },
-    hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction, on_disk: false },
+    vectors: { ...vectors, on_disk: true },
+    hnsw_config: { ...hnsw_config, on_disk: false },
     quantization_config: copies,
     on_disk_payload: true,
   }
@@ -50,7 +54,7 @@ export interface CollectionInfo {
   }
 }
 
-/** The change that gives a collection the form of a new one; null where it has it, or where the server does not tell. */
+/** The change that gives a collection the form of a new one with copies; null where it has it, or where the server does not tell. */
 export function changesOf({ config }: CollectionInfo): object | null {
   if (!config) return null
   const { params, hnsw_config, quantization_config } = config
