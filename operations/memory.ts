@@ -3,6 +3,8 @@
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { Type } from 'typebox'
+import type { Filter } from '#client/filter.ts'
+import { filterWhere, writtenConditions } from '#client/where.ts'
 import { isReserved, reservedId } from '#engines/vectors/collections.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
@@ -96,9 +98,12 @@ const recallAction = defineAction({
     }),
     collection,
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+    where: Type.Optional(Type.String()),
   }),
-  run: (context, { collection = usualCollection, ...args }) =>
-    searchCollectionAction.run(context, { ...args, collection }),
+  run(context, { collection = usualCollection, where, ...args }) {
+    const filter = where === undefined ? undefined : filterOf(where)
+    return searchCollectionAction.run(context, { ...args, collection, ...(filter && { filter }) })
+  },
   cli: [
     {
       positional: ['text'],
@@ -106,8 +111,9 @@ const recallAction = defineAction({
       options: {
         collection: collectionOption,
         limit: ['count', 'at most so many, from 1 to 100; default 10'],
+        where: ['conditions', 'key=value, key=a|b, key!=value, key>5, key~words; separated by commas'],
       },
-      example: "flotilla recall 'Does the lamp of the tower work?'",
+      example: "flotilla recall 'Does the lamp of the tower work?' --where 'by=scout, updated_at>2026-01-01'",
       render: ({ results, warnings = [], weak_below: weakBelow = Number.NEGATIVE_INFINITY }) => [
         results.length === 0
           ? 'nothing is there'
@@ -121,6 +127,15 @@ const recallAction = defineAction({
     },
   ],
 })
+
+function filterOf(where: string): Filter {
+  const filter = filterWhere(where)
+  if (filter && writtenConditions(where).length === where.split(',').length) return filter
+  throw new AppError(
+    'bad_request',
+    `--where is ${JSON.stringify(where)}: conditions such as 'status=open, n>5'.`,
+  )
+}
 
 /** The text or title of a point, or else all of its payload. */
 function shownOf({ text, title, ...rest }: Record<string, unknown>): string {

@@ -98,6 +98,12 @@ describe('flotilla with a running platform', () => {
     expect(kept).toEqual({ collection: 'almemsha', id: 'lamp' })
     const found = JSON.parse(await flotilla(['recall', '-'], 'When is the lamp lit?'))
     expect(found.results[0]).toMatchObject({ id: 'lamp', payload: { text: 'The lamp is lit\nat seven' } })
+    const none = JSON.parse(await flotilla(['recall', 'lamp', '--where', 'text~oil'], ''))
+    expect(none.results).toEqual([])
+    const some = JSON.parse(await flotilla(['recall', 'lamp', '--where', 'text~lit seven, by='], ''))
+    expect(some.results).toHaveLength(1)
+    const wrong = JSON.parse(await flotilla(['recall', 'lamp', '--where', 'text'], ''))
+    expect(wrong.error).toMatchObject({ code: 'bad_request' })
     for (const words of [['remember'], ['recall']]) {
       expect(JSON.parse(await flotilla([...words, ''], '')).error.message).toMatch(/text/)
       expect(JSON.parse(await flotilla([...words, '-'], '\n')).error.message).toMatch(/text/)

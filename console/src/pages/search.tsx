@@ -2,18 +2,13 @@
 
 import { type FormEvent, useId } from 'react'
 import { Link } from 'wouter'
+import { filterWhere, writtenConditions } from '../../../packages/client/src/where.ts'
 import { useFilters } from '../data/address.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { count, plural } from '../data/format.ts'
 import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
-import {
-  asksForAuditNotes,
-  filterOf,
-  withCondition,
-  withoutCondition,
-  writtenConditions,
-} from '../data/where.ts'
+import { asksForAuditNotes, withCondition, withoutCondition } from '../data/where.ts'
 import { Copyable } from '../ui/copyable.tsx'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Loaded } from '../ui/loaded.tsx'
@@ -132,12 +127,13 @@ function Answer({ first }: { first: string }) {
   ) as [string, string, string, string, string]
   const collection = params.get('in') ?? first
   if (text === '' && like === '') return null
-  const filter = filterOf(where)
+  const filter = filterWhere(where)
   const body: Data['CollectionSearch'] = {
     ...(text === '' ? { like } : { text }),
     limit: Number(limit) || 10,
     ...(least === '' ? {} : { score_threshold: Number(least) }),
-    ...(filter && { filter }),
+    // The description writes the conditions of inner filters as any objects.
+    ...(filter && { filter: filter as NonNullable<Data['CollectionSearch']['filter']> }),
   }
   return <Hits key={JSON.stringify([collection, body])} collection={collection} body={body} />
 }

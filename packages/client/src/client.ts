@@ -37,6 +37,7 @@ export { ProblemError } from './problem-error.ts'
 export type { RecordsOptions, TopicRecord } from './records.ts'
 export type * from './run-types.ts'
 export type * from './types.ts'
+export { filterWhere } from './where.ts'
 
 const waitForMs = 60_000
 const pollMs = { least: 50, most: 1_000 }

@@ -244,7 +244,9 @@ const condition = Type.Object(
     ...Object.fromEntries(
       lists.map((list) => [
         list,
-        Type.Optional(Type.Array(Type.Object({}, { description: 'A condition.' }))),
+        Type.Optional(
+          Type.Array(Type.Object({}, { additionalProperties: true, description: 'A condition.' })),
+        ),
       ]),
     ),
   },
