@@ -5,6 +5,7 @@ import type { Bench } from './bench.ts'
 import { consumerBench } from './consumer.ts'
 import { embedderBench } from './embedder.ts'
 import { failoverBench } from './failover.ts'
+import { filtersBench } from './filters.ts'
 import { fleetBench } from './fleet.ts'
 import { footprintBench } from './footprint.ts'
 import { hubBench } from './hub.ts'
@@ -25,6 +26,7 @@ import { webhooksBench } from './webhooks.ts'
 
 export const benches: readonly Bench[] = [
   searchBench,
+  filtersBench,
   searchPgBench,
   searchPgOthersBench,
   upsertBench,

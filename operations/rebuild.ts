@@ -152,9 +152,10 @@ async function underLease<T>(parts: LeaseParts, what: string, work: () => Promis
   const { platform, output, signal } = parts
   const lease = { name: `rebuild-${what}`, holder: platform.instanceId, ttlMs: leaseMs }
   const until = Date.now() + leaseMs + idleMs
-  for (let asked = 0; Date.now() < until && !signal.aborted; asked++) {
+  for (let asked = 0; Date.now() < until; asked++) {
     const done = await withLease(platform.engines.relational, lease, work)
     if (done !== undefined) return done
+    if (signal.aborted) break
     if (asked === 0) {
       await output.item(
         'Another command is starting a rebuild, or was killed at it: waiting for at most 40 s.',

@@ -281,6 +281,7 @@ test('the description lists every route with its schema, and the reference page 
     '/v1/auth/verify',
     '/v1/collections',
     '/v1/collections/{name}',
+    '/v1/collections/{name}/indexes',
     '/v1/debug/agent/{agent_id}',
     '/v1/embeddings',
     '/v1/health',

@@ -61,7 +61,9 @@ export function createSelections(table: PointsTable, words: Words, times: Times)
     async of(asked: RowFilter): Promise<Selection> {
       const key = JSON.stringify(asked.filter)
       let found = kept.get(key)
-      if (!found) {
+      // Asked for again, it is kept for another while.
+      if (found) kept.set(key, found)
+      else {
         found = { rows: createRowSet(), test: asked.test, complete: Promise.resolve() }
         kept.set(key, found)
         // From here on it follows the writes.

@@ -18,6 +18,7 @@ import {
   closedObject,
   collection,
   pointId,
+  readProblems,
   waitQuery,
   writeProblems,
 } from '../schemas.ts'
@@ -59,7 +60,7 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
     '/delete',
     {
       onRequest: leastAccess('member'),
-      config: { operation: 'delete', problems: writeProblems },
+      config: { operation: 'delete', problems: [...new Set([...writeProblems, ...readProblems])] },
       schema: {
         operationId: 'deletePoints',
         tags: ['vectors'],
