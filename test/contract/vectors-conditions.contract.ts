@@ -187,7 +187,7 @@ export function describeVectorConditions({ fresh, vector, upsert }: VectorsConte
       name,
       Object.entries(points).map(([id, payload], n) => upsert(id, vector(1, n), payload)),
     )
-    for (let round = 0; round < 150; round++) {
+    for (let round = 0; round < 100; round++) {
       const filter = filterOf(1)
       const expected = Object.keys(points).filter((id) => plainlyMatches(points[id]!, filter))
       expect(await idsOf(store, name, filter), JSON.stringify(filter)).toEqual(expected.sort())

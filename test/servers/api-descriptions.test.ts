@@ -60,7 +60,7 @@ test('every request of the reference page works when it is pasted into a shell',
       })),
   )
   // A reader of the page begins with a key and a point, deletes it last, then the agent, and signs out.
-  const last = ['deletePoints', 'updateAgent', 'rotateAgent', 'deleteAgent', 'signOut']
+  const last = ['deleteVectorCollection', 'deletePoints', 'updateAgent', 'rotateAgent', 'deleteAgent', 'signOut']
   const rank = ({ id }: { id: string }) =>
     ['verify', 'upsertPoints', 'tradeAgentKey'].includes(id) ? -1 : last.indexOf(id) + 1
   samples.sort((a, b) => rank(a) - rank(b))
