@@ -59,10 +59,11 @@ test('every request of the reference page works when it is pasted into a shell',
         source: operation['x-codeSamples']![0]!.source,
       })),
   )
-  // A reader of the page begins with a key and a point, deletes it last, then the agent, and signs out.
-  const last = ['deleteVectorCollection', 'deletePoints', 'updateAgent', 'rotateAgent', 'deleteAgent', 'signOut']
-  const rank = ({ id }: { id: string }) =>
-    ['verify', 'upsertPoints', 'tradeAgentKey'].includes(id) ? -1 : last.indexOf(id) + 1
+  // A reader of the page begins with a key, a point and a collection, deletes it last, then the agent, and signs out.
+  const last = ['deletePoints', 'updateAgent', 'rotateAgent', 'deleteAgent', 'signOut']
+  const collection = ['createVectorCollection', 'createPayloadIndex']
+  const first = ['verify', 'upsertPoints', 'tradeAgentKey', ...collection]
+  const rank = ({ id }: { id: string }) => (first.includes(id) ? -1 : last.indexOf(id) + 1)
   samples.sort((a, b) => rank(a) - rank(b))
   const script = samples.flatMap(({ id, source }) => [
     `output=${join(shellFolder, id)}`,
