@@ -119,7 +119,8 @@ describe('flotilla start', () => {
     expect(tour.code).toBe(1)
     expect(tour.stderr).toContain('npx flotilla start')
     const again = await startFlotilla(home, { env: { LOG_LEVEL: 'info' } })
-    expect(again.stderr()).toContain(`"killed":${left.pid},"msg":"process.recovered-after-unclean-stop"`)
+    const line = `"killed":${left.pid},"msg":"process.recovered-after-unclean-stop"`
+    await eventually('it says so', () => again.stderr().includes(line))
     again.child.kill('SIGTERM')
     expect((await again.finished).code).toBe(0)
   }, 240_000)
