@@ -13,9 +13,9 @@ import type { Change, Write } from './points-table.ts'
  */
 const pointsPerSlice = 24
 const pointsPerStep = 8
-/** While searches come this often, writes take a third of the thread's time at most: they leave twice as long to the others. */
+/** While searches come this often, writes take a quarter of the thread's time at most: they leave three times as long to the others. */
 const searchesKeepComingMs = 50
-const leftPerWork = 2
+const leftPerWork = 3
 /** Operations that may wait; callers hold at most a few batches each. */
 const operationsMax = 200_000
 
