@@ -157,8 +157,9 @@ async function underLease<T>(parts: LeaseParts, what: string, work: () => Promis
     if (done !== undefined) return done
     if (signal.aborted) break
     if (asked === 0) {
+      const seconds = (leaseMs + idleMs) / 1_000
       await output.item(
-        'Another command is starting a rebuild, or was killed at it: waiting for at most 40 s.',
+        `Another command is starting a rebuild, or was killed at it: waiting for at most ${seconds} s.`,
       )
     }
     await sleep(pollMs, signal)

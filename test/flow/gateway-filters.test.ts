@@ -114,8 +114,10 @@ test('a deletion needs either ids or a filter with conditions, and leaves the no
     const refused = await remove({ collection: 'posts', ...body })
     expect([refused.status, faultPath(refused)]).toEqual([422, ''])
   }
-  const empty = await remove({ collection: 'posts', filter: { must: [] } })
-  expect([empty.status, faultPath(empty)]).toEqual([422, '/filter'])
+  for (const filter of [{ must: [] }, { should: [{ must: [{ must_not: [] }] }] }]) {
+    const empty = await remove({ collection: 'posts', filter })
+    expect([empty.status, faultPath(empty)]).toEqual([422, '/filter'])
+  }
   await client.upsert('fleet_notes', [{ id: 'own', vector: axisVector(1), payload: { tags: ['auth'] } }], {
     wait: true,
   })

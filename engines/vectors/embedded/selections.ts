@@ -77,7 +77,6 @@ export function createSelections(table: PointsTable, words: Words, times: Times)
     follow(n: number, payload: string | null): void {
       for (const { rows, test } of kept.values()) rows.put(n, payload !== null && test(payload))
     },
-    clear: (): void => kept.clear(),
   }
 }
 

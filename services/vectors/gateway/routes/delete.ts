@@ -106,8 +106,11 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
   )
 }
 
+/** A filter within that has none matches every point, too. */
 function hasConditions({ must = [], should = [], must_not = [] }: Filter): boolean {
-  return must.length + should.length + must_not.length > 0
+  return [...must, ...should, ...must_not].some(
+    (one) => 'key' in one || 'is_empty' in one || hasConditions(one),
+  )
 }
 
 interface Matching {
