@@ -42,13 +42,13 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
   }
   const closed = new AbortController()
 
-  async function tryOnce(input: string[], limitMs: number): Promise<Answer> {
+  async function tryOnce(input: string[], limitMs: number, ended: AbortSignal): Promise<Answer> {
     try {
       const response = await fetch(endpoint, {
         method: 'POST',
         headers,
         body: JSON.stringify({ model, input, encoding_format: 'float', dimensions }),
-        signal: AbortSignal.any([closed.signal, AbortSignal.timeout(limitMs)]),
+        signal: AbortSignal.any([ended, AbortSignal.timeout(limitMs)]),
       })
       if (response.ok) return { body: await response.json() }
       await response.body?.cancel()
@@ -65,24 +65,26 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
     }
   }
   /** Tries again while waiting may help. */
-  async function ask(input: string[], limitMs = timeoutMs, attempts = attemptsMax): Promise<Float32Array[]> {
+  async function ask(input: string[], options: AskOptions = {}): Promise<Float32Array[]> {
+    const { limitMs = timeoutMs, attempts = attemptsMax, signal } = options
+    const ended = signal ? AbortSignal.any([closed.signal, signal]) : closed.signal
     for (let attempt = 1; ; attempt++) {
-      const answer = await tryOnce(input, limitMs)
+      const answer = await tryOnce(input, limitMs, ended)
       if ('body' in answer) return vectorsOf(answer.body, input.length, dimensions)
-      if (attempt === attempts || answer.afterMs > retryAfterMsMax || closed.signal.aborted) {
+      if (attempt === attempts || answer.afterMs > retryAfterMsMax || ended.aborted) {
         throw new AppError('embedder_unavailable', 'The embedder does not answer.', {
           retryAfter: Math.max(1, Math.ceil(answer.afterMs / 1000)),
           cause: answer.cause,
         })
       }
-      await sleep(Math.max(answer.afterMs, backoffMs(attempt - 1, backoff)), closed.signal)
+      await sleep(Math.max(answer.afterMs, backoffMs(attempt - 1, backoff)), ended)
     }
   }
   return {
     driver: 'openai',
     model,
     space: dimensions === undefined ? model : `${model}/${dimensions}`,
-    async embed(texts) {
+    async embed(texts, signal) {
       const batches = inBatches(texts)
       const vectors: Float32Array[][] = []
       let next = 0
@@ -90,7 +92,7 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
       const work = async () => {
         while (next < batches.length && !failed) {
           const n = next++
-          vectors[n] = await ask(batches[n]!)
+          vectors[n] = await ask(batches[n]!, { signal })
         }
       }
       const requests = Array.from({ length: Math.min(requestsMax, batches.length) }, work)
@@ -101,7 +103,7 @@ export function openOpenAiEmbedder(options: OpenAiOptions): Embedder {
       return vectors.flat()
     },
     async ping(limitMs) {
-      await ask(['ping'], limitMs, 1)
+      await ask(['ping'], { limitMs, attempts: 1 })
     },
     async close() {
       closed.abort()
@@ -125,6 +127,12 @@ function inBatches(texts: readonly string[]): string[][] {
     bytes = Buffer.byteLength(text)
   }
   return batches
+}
+
+interface AskOptions {
+  limitMs?: number
+  attempts?: number
+  signal?: AbortSignal | undefined
 }
 
 type Answer = { body: unknown } | { afterMs: number; cause: unknown }

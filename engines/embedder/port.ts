@@ -13,9 +13,9 @@ export interface Embedder extends Closeable {
   readonly space: string
   /**
    * One vector for each text, in order. A text without any word gives a fixed unit vector, never a zero one. Throws
-   * AppError `embedder_unavailable` when the endpoint is away.
+   * AppError `embedder_unavailable` when the endpoint is away, and once `signal` aborts: it is asked no more then.
    */
-  embed(texts: string[]): Promise<Float32Array[]>
+  embed(texts: string[], signal?: AbortSignal): Promise<Float32Array[]>
   /**
    * Embeds a word, without trying again. Throws AppError `embedder_unavailable` when the endpoint is away, and
    * `invalid_configuration` when it refuses, or when its vectors do not fit the platform.

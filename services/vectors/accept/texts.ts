@@ -24,7 +24,8 @@ export async function embedQuestions(
   path: string,
 ): Promise<Float32Array[]> {
   if (texts.length === 0) return []
-  return settled(embedder, embedder.embed(texts), { limitMs: deadlines.request.embedQuestionMs, path })
+  const limitMs = deadlines.request.embedQuestionMs
+  return settled(embedder, embedder.embed(texts, AbortSignal.timeout(limitMs)), { limitMs, path })
 }
 
 /**
@@ -40,8 +41,9 @@ export async function embedTexts(
   if (texts.size === 0) return
   held.arrived(bytesOf(texts) + vectors.byteLength)
   // A call that takes too long keeps its memory until it ends.
-  const made = embedder.embed([...texts.values()]).finally(held.end)
-  const found = await settled(embedder, made, { limitMs: deadlines.request.embedTextsMs, path: '/points' })
+  const limitMs = deadlines.request.embedTextsMs
+  const made = embedder.embed([...texts.values()], AbortSignal.timeout(limitMs)).finally(held.end)
+  const found = await settled(embedder, made, { limitMs, path: '/points' })
   const all = new Float32Array(vectors)
   let next = 0
   for (const place of texts.keys()) all.set(found[next++]!, place * vectorDimension)

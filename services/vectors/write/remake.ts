@@ -129,7 +129,7 @@ async function embedAll(
     new AppError('embedder_unavailable', 'The embedder does not answer.', { cause })
   try {
     const texts = some.map(({ text }) => text)
-    return await withTimeout(embedder.embed(texts), requestMs, away)
+    return await withTimeout(embedder.embed(texts, AbortSignal.timeout(requestMs)), requestMs, away)
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid_configuration') throw error
     if (some.length === 1) {

@@ -2,6 +2,7 @@
 
 import { expect, onTestFinished, test } from 'vitest'
 import { openOpenAiEmbedder } from '#engines/embedder/openai.ts'
+import { sleep } from '#lib/backoff.ts'
 import { cosine, lengthOf } from '../../../contract/embedder.contract.ts'
 import { openEmbeddingsServer } from '../../../support/embeddings-server.ts'
 
@@ -94,6 +95,18 @@ test('an endpoint that hangs is given up in time', async () => {
   await expect(openOpenAiEmbedder({ url: server.url, timeoutMs: 100 }).embed(['x'])).rejects.toMatchObject({
     code: 'embedder_unavailable',
   })
+})
+
+test('an endpoint is asked no more once the caller has given up', async () => {
+  const server = await openServer()
+  server.faults = Array.from({ length: 8 }, () => ({ hang: true as const }))
+  const given = AbortSignal.timeout(100)
+  await expect(openOpenAiEmbedder({ url: server.url }).embed(['x'], given)).rejects.toMatchObject({
+    code: 'embedder_unavailable',
+  })
+  expect(server.requests.length).toBe(1)
+  await sleep(1_000)
+  expect(server.requests.length).toBe(1)
 })
 
 test('shorter vectors are filled up with zeros: their cosine stays as it is', async () => {
