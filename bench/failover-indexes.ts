@@ -70,7 +70,13 @@ export async function openIndexLoad({
     watches.set(index, new Watch(partitions, applied))
   }
   const keys = onePerPartition(partitions)
-  const value = { vector: Buffer.alloc(vectorDimension * 4, 62), payload: '{}', embedder: null, making: null }
+  const value = {
+    vector: Buffer.alloc(vectorDimension * 4, 62),
+    payload: '{}',
+    embedder: null,
+    making: null,
+    expires_at: null,
+  }
 
   async function write(): Promise<void> {
     const positions = await publisher.publish(

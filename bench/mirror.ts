@@ -181,6 +181,7 @@ async function fill({ publisher }: Platform, all: Point[]): Promise<void> {
           payload: JSON.stringify(payload),
           embedder: null,
           making: null,
+          expires_at: null,
         },
       })),
     )

@@ -181,6 +181,8 @@ export interface VectorUpsert {
   embedder: string | null
   /** of a collection of one's own: which making of its name the point belongs to, as in the key */
   making: string | null
+  /** from then on no read shows the point, and a deletion follows; null for a point that stays */
+  expires_at: number | null
 }
 
 /** How far one generation of an index has applied one partition of vectors.commands. */

@@ -15,9 +15,9 @@ import {
   vectorsUnavailable,
 } from './collections.ts'
 import type { MessageLog } from './embedded/points-file.ts'
-import type { Write } from './embedded/points-table.ts'
-import type { EmbeddedHandlers, EngineOptions, PackedPoint } from './embedded/thread.ts'
-import type { Payload, Point, PointOperation, VectorStore } from './port.ts'
+import type { Write } from './embedded/points-write.ts'
+import type { EmbeddedHandlers, EngineOptions, PackedHeld, PackedPoint } from './embedded/thread.ts'
+import type { HeldPoint, Payload, Point, PointOperation, VectorStore } from './port.ts'
 
 type LogLevel = Parameters<MessageLog>[0]
 
@@ -130,6 +130,9 @@ export async function openEmbeddedVectors(options: EmbeddedVectorsOptions): Prom
     count: (collection, filter) => on(collection, 'count', () => call.count(collection, filter)),
     get: (collection, ids) =>
       on(collection, 'get', async () => (await call.get(collection, ids)).map(unpack) as Point[]),
+    held: (collection, ids, { generation } = {}) =>
+      on(collection, 'held', async () => (await call.held(collection, ids, generation)).map(unpackHeld)),
+    expired: (collection, limit) => on(collection, 'expired', () => call.expired(collection, limit)),
     stats: () => run('stats', () => call.stats()),
     embedders: (collection, filter) => on(collection, 'embedders', () => call.embedders(collection, filter)),
     // Equality and times have an index for every key; rows of other filters are kept.
@@ -168,18 +171,24 @@ function packWrites(operations: PointOperation[], dimension: number) {
   let packed = 0
   const writes = operations.map((operation): Write => {
     const { id, position } = operation
-    if (operation.kind === 'delete') return { id, position, payload: null, vector: null, embedder: null }
+    if (operation.kind === 'delete') {
+      return { id, position, payload: null, vector: null, embedder: null, expiresAt: null }
+    }
     const vector = vectors.subarray(packed, packed + dimension)
     vector.set(operation.vector)
     packed += dimension
-    const { embedder = null } = operation
-    return { id, position, payload: JSON.stringify(operation.payload), vector, embedder }
+    const { embedder = null, expiresAt = null } = operation
+    return { id, position, payload: JSON.stringify(operation.payload), vector, embedder, expiresAt }
   })
   return { writes, moved: vectors.buffer }
 }
 
 function unpack({ payload, ...point }: PackedPoint) {
   return payload === undefined ? point : { ...point, payload: JSON.parse(payload) as Payload }
+}
+
+function unpackHeld({ point, ...known }: PackedHeld): HeldPoint {
+  return point ? { ...known, point: unpack(point) as Point } : known
 }
 
 function demandTableName(name: string): void {

@@ -20,6 +20,7 @@ export interface Point {
   payload: Payload
   /** As of a ScrolledPoint. */
   embedder?: string
+  expiresAt?: number
 }
 
 /** A point, with as much of it as was asked for. */
@@ -29,6 +30,22 @@ export interface ScrolledPoint {
   vector?: Float32Array
   /** What made its vector of a text (`Embedder.space`); absent where a caller sent the vector. */
   embedder?: string
+  /** In ms since 1970: from then on no read shows the point. Absent for one that stays. */
+  expiresAt?: number
+}
+
+/** What an engine knows of an id: its newest operation, and the point where that left one that has not expired. */
+export interface HeldPoint {
+  id: string
+  /** Absent for a point of a release that kept none. */
+  position?: LogPosition
+  point?: Point
+}
+
+/** A point that has expired, as the operation at `position` left it. */
+export interface ExpiredPoint {
+  id: string
+  position: LogPosition
 }
 
 export interface Hit extends ScrolledPoint {
@@ -88,7 +105,7 @@ export interface LogPosition {
 }
 
 export type PointOperation = { id: string; position: LogPosition } & (
-  | { kind: 'upsert'; vector: Float32Array; payload: Payload; embedder?: string }
+  | ({ kind: 'upsert' } & Omit<Point, 'id'>)
   | { kind: 'delete' }
 )
 
@@ -178,6 +195,13 @@ export interface VectorStore extends Closeable {
   count(collection: string, filter?: Filter): Promise<number>
   /** The points that exist, in the order of `ids`, with payload and vector. */
   get(collection: string, ids: string[]): Promise<Point[]>
+  /** What is known of these ids, those that were deleted or have expired included, until their deletion is forgotten. */
+  held(collection: string, ids: string[], options?: Pick<ApplyOptions, 'generation'>): Promise<HeldPoint[]>
+  /**
+   * Up to `limit` points of the live generation that have expired. No read shows them any more, but until an operation
+   * deletes them they come back with a rebuild.
+   */
+  expired(collection: string, limit: number): Promise<ExpiredPoint[]>
   /** Those that are there in the live generation. */
   stats(): Promise<CollectionStats[]>
   /** How many points, or of those that match, each embedder made; null: callers sent the vector. None of no points. */

@@ -1,12 +1,14 @@
 /** The vector engine on Qdrant. It starts, and goes on, while Qdrant is away. */
 
-import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
-import { checkOperations, parseStoredName, vectorDimension, vectorsUnavailable } from './collections.ts'
+import { checkOperations, vectorDimension, vectorsUnavailable } from './collections.ts'
 import type { CollectionStats, ScrollResult, SearchResult, VectorStore } from './port.ts'
+import { createAccess, keepReady } from './qdrant/access.ts'
 import { type Call, CollectionMissing, openCalls, pathOf, type QdrantLog } from './qdrant/calls.ts'
-import { collectionOf, createGenerations } from './qdrant/generations.ts'
+import { collectionOf, createGenerations, noGeneration } from './qdrant/generations.ts'
+import { createHeldReader } from './qdrant/held.ts'
 import { createReader } from './qdrant/reader.ts'
 import { createWriter } from './qdrant/writer.ts'
 
@@ -40,7 +42,6 @@ const changeTimeoutFactor = 6
 const statsAtOnce = 16
 const noHits = (): SearchResult => ({ hits: [], filled: 0, eligible: 0 })
 const noPoints = (): ScrollResult => ({ points: [], next: null })
-const prepareWait = { baseMs: 500, maxMs: 10_000 }
 
 /**
  * Resolves whether Qdrant answers or not; what it lacks is made as soon as it does, by the first call or in the
@@ -51,6 +52,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const calls = openCalls(options, log)
   const call = calls.within(timeoutMs)
   const reader = createReader(call)
+  const heldReader = createHeldReader(call)
   const writer = createWriter(calls.within(timeoutMs * writeTimeoutFactor), dimension)
   const changing = calls.within(timeoutMs * changeTimeoutFactor)
   const generations = createGenerations(changing, { ...options, names: collections, dimension })
@@ -65,58 +67,8 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     }
     await generations.prepare()
   })
-
-  /** Runs work on a prepared Qdrant, and repeats it once when a collection was just replaced, or was lost. */
-  async function run<T>(work: () => Promise<T>): Promise<T> {
-    for (let attempt = 0; ; attempt++) {
-      if (readiness.closed()) throw new AppError('shutting_down', 'The vector engine is closed.')
-      try {
-        await readiness.ready()
-        return await work()
-      } catch (error) {
-        if (!(error instanceof CollectionMissing)) throw error
-        readiness.forget()
-        if (attempt > 0) throw vectorsUnavailable()
-      }
-    }
-  }
-  const isAlwaysThere = (collection: string) => collections.includes(collection)
-
-  /** Throws AppError `collection_not_found`. */
-  function demandName(collection: string): void {
-    if (isAlwaysThere(collection) || parseStoredName(collection)) return
-    throw new AppError('collection_not_found', `There is no collection "${collection}".`)
-  }
-  /** `nothing` where no point was ever written into it. */
-  async function read<T>(collection: string, nothing: T, work: () => Promise<T>): Promise<T> {
-    demandName(collection)
-    if (isAlwaysThere(collection)) return run(work)
-    try {
-      await readiness.ready()
-      return await work()
-    } catch (error) {
-      if (!(error instanceof CollectionMissing)) throw error
-      return (await run(() => generations.isAliased(collection))) ? run(work) : nothing
-    }
-  }
-  /** As `run`; a collection that is missing is made. */
-  async function write(collection: string, generation: number | undefined, work: () => Promise<void>) {
-    demandName(collection)
-    if (isAlwaysThere(collection)) return run(work)
-    try {
-      await readiness.ready()
-      await work()
-    } catch (error) {
-      if (!(error instanceof CollectionMissing)) throw error
-      await run(async () => generations.makeOwn(collection, generation ?? (await generations.live())))
-      await run(work)
-    }
-  }
-  /** Those that are there. */
-  async function present(): Promise<string[]> {
-    const own = [...(await generations.aliased()).keys()].filter((name) => !isAlwaysThere(name))
-    return [...collections, ...own]
-  }
+  const access = createAccess(readiness, generations, collections)
+  const { isAlwaysThere, demandName, run, read, readIn, write, present } = access
   return {
     driver: 'qdrant',
     apply: (collection, operations, { generation, signal } = {}) =>
@@ -127,7 +79,7 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
         } catch (error) {
           const isOwn = !isAlwaysThere(collection)
           if (generation === undefined || isOwn || !(error instanceof CollectionMissing)) throw error
-          throw new AppError('conflict', `There is no generation ${generation}.`)
+          throw noGeneration(generation)
         }
       }),
     forgetDeletions: (olderThanMs) =>
@@ -141,6 +93,11 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     scroll: (collection, query) => read(collection, noPoints(), () => reader.scroll(collection, query)),
     count: (collection, filter) => read(collection, 0, () => reader.count(collection, filter)),
     get: (collection, ids) => read(collection, [], () => reader.get(collection, ids)),
+    held: (collection, ids, { generation } = {}) => {
+      const work = () => heldReader.held(collection, collectionOf(collection, generation), ids)
+      return generation === undefined ? read(collection, [], work) : readIn(collection, generation, [], work)
+    },
+    expired: (collection, limit) => read(collection, [], () => heldReader.expired(collection, limit)),
     stats: () => run(async () => statsOf(await present(), (name) => reader.stats(name, dimension))),
     embedders: (collection, filter) => read(collection, [], () => reader.embedders(collection, filter)),
     indexPayload: (collection, key, type) =>
@@ -174,36 +131,4 @@ async function statsOf(names: string[], read: (name: string) => Promise<Collecti
     found.push(...(await Promise.all(names.slice(from, from + statsAtOnce).map(read))))
   }
   return found
-}
-
-/** Prepares Qdrant once, shared by all calls; in the background it is tried until it works. */
-function keepReady(prepare: () => Promise<void>) {
-  const stop = new AbortController()
-  let preparing: Promise<void> | undefined
-
-  function ready(): Promise<void> {
-    preparing ??= prepare().catch((error: unknown) => {
-      preparing = undefined
-      throw error
-    })
-    return preparing
-  }
-  async function tryUntilReady(): Promise<void> {
-    for (let attempt = 0; !stop.signal.aborted; attempt++) {
-      try {
-        return await ready()
-      } catch {
-        await sleep(prepareWait.baseMs + backoffMs(attempt, prepareWait), stop.signal)
-      }
-    }
-  }
-  void tryUntilReady()
-  return {
-    ready,
-    forget: () => {
-      preparing = undefined
-    },
-    closed: () => stop.signal.aborted,
-    close: () => stop.abort(),
-  }
 }

@@ -4,7 +4,7 @@ import { QdrantClient } from '@qdrant/js-client-rest'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { eventually } from '#test/support/eventually.ts'
 import { qdrantVectorsHarness } from '#test/support/qdrant-vectors.ts'
-import { clusteredVectors } from '#test/support/vectors.ts'
+import { clusteredVectors, nextPosition, vectorOf } from '#test/support/vectors.ts'
 
 export function describeQdrantChangeOver(name: string, url: string): void {
   describe(`changing over: ${name}`, () => {
@@ -46,6 +46,33 @@ export function describeQdrantChangeOver(name: string, url: string): void {
         })
       }
       expect(before.map(([first]) => first)).toEqual([0, 1, 2, 3].map((n) => [`p${n}`, 1e5]))
+    })
+
+    test('points may expire at once, and an index of their expiry is made; those of before stay', async () => {
+      const { dimension, place } = qdrantVectorsHarness(url)
+      const { collections, fillAsFormerly, open } = await place()
+      const [name] = collections
+      const vector = vectorOf(dimension, 1)
+      await fillAsFormerly(['old', 'a'].map((id) => ({ id, vector, payload: {} })))
+      const store = await open()
+      onTestFinished(() => store.close())
+      const position = nextPosition()
+      await store.apply(name, [
+        { kind: 'upsert', id: 'a', position, vector, payload: {}, expiresAt: Date.now() },
+      ])
+      const read = async () => [
+        (await store.search(name, { vector, limit: 5 })).hits.map(({ id }) => id),
+        (await store.scroll(name, { limit: 5 })).points.map(({ id }) => id),
+        (await store.expired(name, 5)).map(({ id }) => id),
+      ]
+      const client = new QdrantClient({ url, checkCompatibility: false })
+      await eventually('the index is made', async () => {
+        expect(await read()).toEqual([['old'], ['old'], ['a']])
+        const { payload_schema, status } = await client.getCollection(`${name}__g1`)
+        return status === 'green' && payload_schema.expiresAt?.data_type === 'integer'
+      })
+      await store.forgetDeletions(0)
+      expect(await read()).toEqual([['old'], ['old'], ['a']])
     })
   })
 }

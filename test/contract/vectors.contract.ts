@@ -5,9 +5,11 @@ import type { VectorStore } from '#engines/vectors/port.ts'
 import { deleteOf, upsertOf, vectorOf } from '#test/support/vectors.ts'
 import { describeVectorCollections } from './vectors-collections.contract.ts'
 import { describeVectorConditions } from './vectors-conditions.contract.ts'
+import { describeVectorExpiry } from './vectors-expiry.contract.ts'
 import { describeVectorFilters } from './vectors-filters.contract.ts'
 import { describeVectorGenerations } from './vectors-generations.contract.ts'
 import type { VectorsContext, VectorsHarness } from './vectors-harness.ts'
+import { describeVectorsHeld } from './vectors-held.contract.ts'
 import { describeVectorOrder } from './vectors-order.contract.ts'
 import { describeVectorPositions } from './vectors-positions.contract.ts'
 import { describeVectorScores } from './vectors-scores.contract.ts'
@@ -44,6 +46,8 @@ export function describeVectors(driverName: string, harness: VectorsHarness): vo
     describeVectorGenerations(context)
     describeVectorCollections(context)
     describeVectorPositions(context)
+    describeVectorExpiry(context)
+    describeVectorsHeld(context)
   })
 }
 

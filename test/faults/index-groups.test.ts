@@ -80,7 +80,13 @@ test('a point that never gets through raises an alarm, and is passed by an opera
     'slow',
     ...Array.from({ length: 40 }, (_, n) => `q${n}`),
   ]
-  const value = { vector: Buffer.alloc(1_536 * 4, 0x3f), payload: '{}', embedder: null, making: null }
+  const value = {
+    vector: Buffer.alloc(1_536 * 4, 0x3f),
+    payload: '{}',
+    embedder: null,
+    making: null,
+    expires_at: null,
+  }
   await platform.publisher.publish(
     vectorsCommands,
     ids.map((id) => ({ key: { collection: 'posts', id }, value, headers: { operation } })),
@@ -126,7 +132,13 @@ test('operations beyond a position that was set back count as accepted until the
   const { publisher, codec, log } = platform
   const { eventLog } = platform.engines
   const worker = await startWriter()
-  const value = { vector: Buffer.alloc(1_536 * 4, 0x3f), payload: '{}', embedder: null, making: null }
+  const value = {
+    vector: Buffer.alloc(1_536 * 4, 0x3f),
+    payload: '{}',
+    embedder: null,
+    making: null,
+    expires_at: null,
+  }
   const written = await publisher.publish(vectorsCommands, [{ key: { collection: 'posts', id: 'a' }, value }])
   const engine = { liveGeneration: async () => 1 }
   const parts = { eventLog, codec, publisher, log, vectors: engine, mirror: engine }

@@ -34,6 +34,7 @@ for (let n = Number(process.argv[3]); ; n += batch) {
         payload: JSON.stringify({ n: one }),
         embedder: null,
         making: null,
+        expires_at: null,
       }
       return {
         key: { collection: 'posts', id: `p${(one * 7) % keys}` },

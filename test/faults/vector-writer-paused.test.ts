@@ -79,6 +79,7 @@ async function openLog(brokers: string[]) {
           payload: JSON.stringify(payload),
           embedder: null,
           making: null,
+          expires_at: null,
         },
       })),
     )

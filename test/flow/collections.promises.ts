@@ -318,6 +318,9 @@ async function startedAgent(
 async function writeLate({ publisher }: Platform, stored: string, id: string): Promise<void> {
   const vector = Buffer.from(Float32Array.from(axisVector(3)).buffer)
   await publisher.publish(vectorsCommands, [
-    { key: { collection: stored, id }, value: { vector, payload: '{}', embedder: null, making: null } },
+    {
+      key: { collection: stored, id },
+      value: { vector, payload: '{}', embedder: null, making: null, expires_at: null },
+    },
   ])
 }

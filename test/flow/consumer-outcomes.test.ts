@@ -106,7 +106,7 @@ test('records of a schema id that the registry does not know are waited for; byt
   const locations = new Map([vectorsCommands.name, letters.name].map(placeOf))
   const publisherWith = (codec: ReturnType<typeof createCodec>) =>
     createPublisher({ eventLog: log, codec, locations, producerName: 'test' })
-  const value = { vector: Buffer.alloc(4), payload: '{}', embedder: null, making: null }
+  const value = { vector: Buffer.alloc(4), payload: '{}', embedder: null, making: null, expires_at: null }
   const messages = Array.from({ length: 20 }, (_, n) => ({
     key: { collection: 'posts', id: `p${n}` },
     value,

@@ -143,7 +143,7 @@ test('hub.records and fleet.events are for every role, all others for admins; by
   await api.platform.publisher.publish(vectorsCommands, [
     {
       key: { collection: 'posts', id: 'p' },
-      value: { vector: Buffer.from('vector'), payload: '{}', embedder: null, making: null },
+      value: { vector: Buffer.from('vector'), payload: '{}', embedder: null, making: null, expires_at: null },
     },
     { key: { collection: 'posts', id: 'p' }, value: null },
   ])
@@ -156,7 +156,13 @@ test('hub.records and fleet.events are for every role, all others for admins; by
   }
   const { records } = await page('', await api.tokenFor('admin'), vectorsCommands.name)
   expect(records.map(({ value }) => value)).toEqual([
-    { vector: Buffer.from('vector').toString('base64'), payload: '{}', embedder: null, making: null },
+    {
+      vector: Buffer.from('vector').toString('base64'),
+      payload: '{}',
+      embedder: null,
+      making: null,
+      expires_at: null,
+    },
     null,
   ])
 })

@@ -85,6 +85,7 @@ async function start(home: string, server: EmbeddingsServer, model: string) {
             payload: JSON.stringify({ text: textOf(n) }),
             embedder: 'm1',
             making: null,
+            expires_at: null,
           },
         },
       ])

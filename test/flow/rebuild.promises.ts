@@ -37,7 +37,7 @@ async function publishPoison(platform: Platform): Promise<void> {
   await platform.publisher.publish(vectorsCommands, [
     {
       key: { collection: 'posts', id: 'poison' },
-      value: { vector: Buffer.alloc(12), payload: '{}', embedder: null, making: null },
+      value: { vector: Buffer.alloc(12), payload: '{}', embedder: null, making: null, expires_at: null },
       headers: { operation: 'operation-of-poison' },
     },
   ])

@@ -69,6 +69,7 @@ export async function openIndexLog(
           payload: JSON.stringify(payload),
           embedder: null,
           making: null,
+          expires_at: null,
         },
         ...(operation ? { headers: { operation } } : {}),
       })) as OutgoingMessage<{ collection: string; id: string }, VectorUpsert>[]

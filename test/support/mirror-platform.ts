@@ -83,6 +83,7 @@ export async function openMirrorPlatform(
                   payload: raw?.payload ?? JSON.stringify(payload),
                   embedder: null,
                   making: null,
+                  expires_at: null,
                 },
           ...(operation ? { headers: { operation } } : {}),
         })),

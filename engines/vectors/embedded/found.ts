@@ -26,16 +26,24 @@ export interface Found {
 
 const anything = () => true
 
+interface SelectedTools {
+  table: PointsTable
+  keeper: IndexKeeper
+  total: () => number
+  /** So many selected points have expired. */
+  expired: number
+}
+
 /**
  * Few are compared one by one. Where there are more, the graph proposes as many points as hold enough of them by their share, and
  * then more; where they lie far from the question all are compared.
  */
 export async function searchSelected(
-  { table, keeper, total }: { table: PointsTable; keeper: IndexKeeper; total: () => number },
+  { table, keeper, total, expired }: SelectedTools,
   query: SearchQuery,
   selected: Selection,
 ): Promise<Found> {
-  const eligible = selected.size()
+  const eligible = Math.max(0, selected.size() - expired)
   const { vector } = query
   const length = norm(vector)
   const wanted = query.limit + Math.max(4, query.limit >> 3)

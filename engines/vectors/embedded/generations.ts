@@ -1,22 +1,16 @@
 /**
- * Complete sets of collections: one is live, others are being built, and dropped ones are removed. A collection of a generation is
- * its table, its index, the reads that use it and the target of its writes.
+ * Complete sets of collections: one is live, others are being built, and dropped ones are removed. In all of them points expire.
  */
 
 import { setImmediate } from 'node:timers/promises'
-import { sleep } from '#lib/backoff.ts'
-import { AppError } from '#lib/errors.ts'
+import { AppError, describeError } from '#lib/errors.ts'
 import { vectorsUnavailable } from '../collections.ts'
-import type { CollectionStats } from '../port.ts'
+import { createExpiryAlarm } from './expiry.ts'
 import type { IndexFolder } from './index-folder.ts'
-import { createIndexKeeper } from './index-keeper.ts'
-import { createPointReader, type PointReader } from './point-reader.ts'
+import { openPointCollection, type PointCollection } from './point-collection.ts'
 import type { MessageLog, PointsFile } from './points-file.ts'
-import { type PointsTable, pointsTableName, tokensOf } from './points-table.ts'
-import { createSelections } from './selections.ts'
-import type { Times } from './times-index.ts'
-import type { Words } from './words-index.ts'
-import type { WriteQueue, WriteTarget } from './write-queue.ts'
+import type { PointsTable } from './points-table.ts'
+import type { WriteQueue } from './write-queue.ts'
 
 const rowsPerPurge = 256
 /** A graph takes 2.5 MB, however few points it holds. To compare so many points takes some milliseconds. */
@@ -35,14 +29,16 @@ export function openGenerations(
   /** Collections that are being removed: until their rows are gone nothing may be written there. */
   const leaving = new Set<string>()
   let live = 1
-
+  const opened = () => [...open.values()].flatMap((collections) => [...collections.values()])
+  const alarm = createAlarm(opened, log)
+  const tools = { folder, queue, log, expiring: alarm.set }
   function load(generation: number): void {
     const all = [...names, ...file.made(generation)]
     open.set(generation, new Map(all.map((name) => [name, openOne(name, generation)])))
   }
   function openOne(name: string, generation: number): PointCollection {
     const smallMax = names.includes(name) ? 0 : ownSmallMax
-    return openPointCollection({ name, generation, smallMax }, file.table(name, generation), folder, log)
+    return openPointCollection({ name, generation, smallMax }, file.table(name, generation), tools)
   }
   for (const { generation, state } of file.generations()) {
     if (state === 'dropped') continue
@@ -78,8 +74,9 @@ export function openGenerations(
   }
   return {
     live: (): number => live,
-    /** In the live generation; undefined where nothing was written into it. */
-    find: (name: string): PointCollection | undefined => collectionsOf(live).get(name),
+    /** In the live generation, or another one; undefined where nothing was written into it. */
+    find: (name: string, generation = live): PointCollection | undefined =>
+      collectionsOf(generation).get(name),
     /**
      * For a write: it is made where it is missing. Throws AppError `conflict` for a generation that is not there, and
      * `vector_engine_unavailable` while the collection is being removed.
@@ -98,9 +95,7 @@ export function openGenerations(
     dropCollection: (name: string) => dropEverywhere({ open, leaving, queue, file }, name),
     /** Collections of one generation, or of all. */
     all: (generation?: number): PointCollection[] =>
-      [...open]
-        .filter(([each]) => generation === undefined || each === generation)
-        .flatMap(([, collections]) => [...collections.values()]),
+      generation === undefined ? opened() : [...(open.get(generation)?.values() ?? [])],
     async create(generation: number): Promise<void> {
       demandNotLive(generation)
       await dropIfThere(generation)
@@ -128,7 +123,10 @@ export function openGenerations(
     async prepare(): Promise<void> {
       for (const { generation, state } of file.generations()) if (state === 'dropped') await clear(generation)
       for (const collections of open.values()) for (const each of collections.values()) await each.prepare()
+      for (const each of opened()) alarm.set(each.earliestExpiry())
     },
+    /** Points expire no more. */
+    end: alarm.end,
   }
 
   async function dropIfThere(generation: number): Promise<void> {
@@ -139,6 +137,18 @@ export function openGenerations(
     })
     await clear(generation, left)
   }
+}
+
+function createAlarm(opened: () => PointCollection[], log: MessageLog) {
+  return createExpiryAlarm(
+    {
+      async remove() {
+        for (const each of opened()) if (each.earliestExpiry() <= Date.now()) await each.expire()
+      },
+      next: () => opened().reduce((least, each) => Math.min(least, each.earliestExpiry()), Infinity),
+    },
+    (error) => log('error', 'vectors.expiry-failed', { cause: describeError(error) }),
+  )
 }
 
 async function dropEverywhere(
@@ -178,123 +188,5 @@ async function dropEverywhere(
 /** Deletes the rows little by little. */
 async function purge(queue: WriteQueue, table: PointsTable): Promise<void> {
   while (await queue.exclusively(() => table.purge(rowsPerPurge))) await setImmediate()
-  while (await queue.exclusively(() => table.forgetDeletions(Number.MAX_SAFE_INTEGER, rowsPerPurge))) {
-    await setImmediate()
-  }
-}
-
-const readingPollMs = 5
-const rowsPerSlice = 64
-/** A start with many points waits for minutes: how far it is goes into the log. */
-const sayEveryMs = 5_000
-
-export type PointCollection = ReturnType<typeof openPointCollection>
-
-/** With up to `smallMax` points it has no graph: all of them are compared, and it costs nothing at rest. */
-function openPointCollection(
-  of: { name: string; generation: number; smallMax: number },
-  table: PointsTable,
-  folder: IndexFolder,
-  log: MessageLog,
-) {
-  const { name: collection, generation, smallMax } = of
-  const name = `${collection}-${generation}`
-  let total = table.countAll()
-  let isSmall = total <= smallMax && smallMax > 0
-  let exists = true
-  const words = folder.words(name)
-  const times = folder.times(name)
-  const opened = isSmall
-    ? undefined
-    : (folder.reopen(name, total) ?? (total === 0 ? folder.create(name) : undefined))
-  let reading = 0
-  const source = pointsTableName(`${collection}_${generation}`)
-  const merge = (signal: AbortSignal) => folder.merge(name, source, signal)
-  const create = () => folder.create(name)
-  const keeper = createIndexKeeper({ name, table, create, merge, opened, isWanted: !isSmall, log })
-  const selections = createSelections(table, words, times)
-  const reader = createPointReader(table, { words, times, selections }, keeper, () => total)
-  return {
-    /** Unique in the folder of indexes. */
-    name,
-    keeper,
-    /** Runs a query; what it reads is kept until it ends. */
-    async read<T>(work: (reader: PointReader) => T | Promise<T>): Promise<T> {
-      reading++
-      try {
-        return await work(reader)
-      } finally {
-        reading--
-      }
-    },
-    /** Resolves when no query runs any more. */
-    async unread(): Promise<void> {
-      while (reading > 0) await sleep(readingPollMs)
-    },
-    target: {
-      exists: () => exists,
-      write: table.write,
-      committed(added) {
-        total += added
-        if (!isSmall || total <= smallMax) return
-        isSmall = false
-        void keeper.begin()
-      },
-      index(changes) {
-        for (const { n, before, tokens, vector, payload } of changes) {
-          words.replace(n, before, vector && tokens)
-          times.replace(n, payload)
-          selections.follow(n, payload)
-        }
-        keeper.follow(changes)
-      },
-    } satisfies WriteTarget,
-    total: (): number => total,
-    stats: (): CollectionStats => ({ collection, points: total, ...keeper.stats() }),
-    /** Builds the index when there was none to open; resolves when it is there. */
-    async prepare(): Promise<void> {
-      if ((opened || isSmall) && !folder.wordsLost) return
-      const begun = performance.now()
-      if (folder.wordsLost) await fillWords(table, words, times)
-      if (!opened && !isSmall) {
-        let saidAt = begun
-        const say = (points: number) =>
-          log('info', 'vectors.index-building', { collection: name, points, total })
-        if (total > 0) say(0)
-        await keeper.rebuild((points) => {
-          if (performance.now() - saidAt < sayEveryMs) return
-          saidAt = performance.now()
-          say(points)
-        })
-      }
-      const ms = Math.round(performance.now() - begun)
-      if (total > 0) log('info', 'vectors.index-built', { collection: name, points: total, ms })
-    },
-    /** No write reaches it any more. */
-    end(): void {
-      exists = false
-      keeper.discard()
-    },
-    /** Called when nothing reads it any more. */
-    forgetWords(): void {
-      words.drop()
-      times.drop()
-    },
-    forgetDeletions: table.forgetDeletions,
-  }
-}
-
-async function fillWords(table: PointsTable, words: Words, times: Times): Promise<void> {
-  words.clear()
-  times.clear()
-  for (let after = 0; ; ) {
-    const rows = table.payloadsAfter(after, rowsPerSlice)
-    for (const { n, payload } of rows) {
-      words.replace(n, [], tokensOf(payload))
-      times.replace(n, payload)
-    }
-    if (rows.length < rowsPerSlice) return
-    after = rows.at(-1)!.n
-    await setImmediate()
-  }
+  while (await queue.exclusively(() => table.purgeDeletions(rowsPerPurge))) await setImmediate()
 }

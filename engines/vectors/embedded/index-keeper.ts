@@ -9,7 +9,8 @@ import { describeError } from '#lib/errors.ts'
 import type { CollectionStats } from '../port.ts'
 import type { IndexQuery, NeighbourIndex } from './neighbour-index.ts'
 import type { MessageLog } from './points-file.ts'
-import { type Change, type PointsTable, tokensOf } from './points-table.ts'
+import type { PointsTable } from './points-table.ts'
+import { type Change, tokensOf } from './points-write.ts'
 
 const rowsPerSlice = 32
 const rebuildWaitMs = 5_000

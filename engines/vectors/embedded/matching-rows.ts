@@ -7,7 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import { boundsOf, compileFilter, type FilterTokens, filterTokens } from '../filter.ts'
 import type { Filter, Payload } from '../port.ts'
 import { hasTokens, type WordFilter } from './neighbour-index.ts'
-import type { PointsTable, StoredPoint } from './points-table.ts'
+import { isPresent, type PointsTable, type StoredPoint } from './points-table.ts'
 import { everyRow, type Words } from './words-index.ts'
 
 /** Rows that are read before other work of the thread gets its turn. */
@@ -47,6 +47,8 @@ function timesWithin({ must = [] }: Filter = {}): RowFilter['within'] {
   }
   return undefined
 }
+
+export type MatchingRows = ReturnType<typeof createMatchingRows>
 
 /** For filters that words decide; `total` is the number of points in the table. */
 export function createMatchingRows(table: PointsTable, words: Words, total: () => number) {
@@ -93,7 +95,7 @@ export function createMatchingRows(table: PointsTable, words: Words, total: () =
         ? ns.slice(from, from + rowsPerSlice).flatMap((n) => table.byRow(n) ?? [])
         : table.rowsAfter(after, rowsPerSlice)
       if (ns ? from >= ns.length : rows.length === 0) return
-      yield rows
+      yield rows.filter(isPresent)
       after = rows.at(-1)?.n ?? after
       await setImmediate()
     }
@@ -111,6 +113,7 @@ export function createMatchingRows(table: PointsTable, words: Words, total: () =
     if (all.length === 0) return Math.max(0, total() - without.size - wide)
     return words.rowsWith(all, everyRow).filter((n) => !without.has(n)).length
   }
+  /** Rows that are there, have not expired and pass the test. */
   async function countRows(ns: number[], test: RowFilter['test']): Promise<number> {
     let found = 0
     for (let i = 0; i < ns.length; i++) {
@@ -127,6 +130,7 @@ export function createMatchingRows(table: PointsTable, words: Words, total: () =
     fewEligible,
     fewLeft,
     leavesMost,
+    countRows,
     /** The exact number. */
     count: async (asked: RowFilter): Promise<number> => (hasTokens(asked.tokens) ? count(asked) : total()),
   }

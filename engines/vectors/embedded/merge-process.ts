@@ -10,7 +10,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import { lowerPriority } from '#lib/giving-way.ts'
 import { createZvecIndex, loadZvec, type MergeOrder } from './neighbour-index.ts'
-import { openTableReader, tokensOf } from './points-table.ts'
+import { openTableReader } from './points-table.ts'
+import { tokensOf } from './points-write.ts'
 
 const rowsPerBatch = 256
 

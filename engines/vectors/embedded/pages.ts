@@ -5,7 +5,7 @@ import { unknownPlace } from '../collections.ts'
 import type { ScrollQuery } from '../port.ts'
 import { compareIds } from '../score.ts'
 import { rowsPerSlice } from './matching-rows.ts'
-import type { PointsTable, StoredPoint } from './points-table.ts'
+import { isPresent, type PointsTable, type StoredPoint } from './points-table.ts'
 import type { TimedRow, Times } from './times-index.ts'
 
 export interface Page {
@@ -39,7 +39,7 @@ export async function walkedPage(table: PointsTable, query: ScrollQuery, matches
         following = row.id
         break
       }
-      if (matches(row) && !page.add(row)) return page.page
+      if (isPresent(row) && matches(row) && !page.add(row)) return page.page
     }
     if (following === undefined) return page.page
     start = following

@@ -1,14 +1,15 @@
 /** Answers queries on one collection: the index proposes candidates, the table decides. */
 
 import { createRecentCounts } from '../collections.ts'
-import type { Filter, ScrollQuery, SearchQuery } from '../port.ts'
+import type { ExpiredPoint, Filter, ScrollQuery, SearchQuery } from '../port.ts'
 import { compareHits, createBest, norm } from '../score.ts'
+import type { Expiry } from './expiry.ts'
 import { cut, type Found, type FoundPoint, proposedMax, scoreOf, scoreRow, searchSelected } from './found.ts'
 import type { IndexKeeper } from './index-keeper.ts'
-import { createMatchingRows, type RowFilter, readFilter } from './matching-rows.ts'
+import { createMatchingRows, type MatchingRows, type RowFilter, readFilter } from './matching-rows.ts'
 import { hasTokens, type WordFilter } from './neighbour-index.ts'
 import { orderedPage, type Page, type RowTest, sortedPage, walkedPage } from './pages.ts'
-import type { PointsTable, StoredPoint } from './points-table.ts'
+import type { HeldRow, PointsTable, StoredPoint } from './points-table.ts'
 import type { Selections } from './selections.ts'
 import type { Times } from './times-index.ts'
 import { othersMax, type Words } from './words-index.ts'
@@ -22,20 +23,27 @@ export type Embedders = { embedder: string | null; points: number }[]
 
 export type PointReader = ReturnType<typeof createPointReader>
 
-/** `total` is the number of points in the table. */
+/** `total` is the number of points in the table; `expiry` knows those of them that have expired. */
 export function createPointReader(
   table: PointsTable,
-  { words, times, selections }: { words: Words; times: Times; selections: Selections },
-  keeper: IndexKeeper,
-  total: () => number,
+  {
+    words,
+    times,
+    selections,
+    keeper,
+  }: { words: Words; times: Times; selections: Selections; keeper: IndexKeeper },
+  { total, expiry }: { total: () => number; expiry: Expiry },
 ) {
   const rows = createMatchingRows(table, words, total)
   const recently = createRecentCounts()
 
   async function search(query: SearchQuery): Promise<Found> {
     const asked = readFilter(query.filter)
-    if (!asked.isDecided) return searchSelected({ table, keeper, total }, query, await selections.of(asked))
     const { tokens, test } = asked
+    if (!asked.isDecided) {
+      const selected = await selections.of(asked)
+      return searchSelected({ table, keeper, total, expired: expiry.expiredMatching(test) }, query, selected)
+    }
     const few = rows.fewEligible(tokens, Math.max(query.limit, comparedAtMost(tokens)))
     if (few) {
       const length = norm(query.vector)
@@ -44,8 +52,15 @@ export function createPointReader(
         .sort(compareHits)
       return { points: cut(points, query), eligible: points.length }
     }
-    const eligible = hasTokens(tokens) ? await recently(query.filter, () => rows.count(asked)) : total()
+    const eligible = await countEligible(query.filter, asked)
     return { points: cut(await nearest(query, asked), query), eligible }
+  }
+  async function countEligible(filter: Filter | undefined, asked: RowFilter): Promise<number> {
+    if (!hasTokens(asked.tokens)) return total() - expiry.expired()
+    return recently([filter, expiry.removals()], async () => {
+      const found = await rows.count(asked)
+      return Math.max(0, found - expiry.expiredMatching(asked.test))
+    })
   }
   /** What the graph does not hold yet, the index compares with words that must not be there at half the speed. */
   function comparedAtMost({ all, none }: WordFilter): number {
@@ -114,28 +129,51 @@ export function createPointReader(
       : undefined
     return few ? sortedPage(table, few, query, matches) : walkedPage(table, query, matches)
   }
-  async function embedders(filter: Filter | undefined): Promise<Embedders> {
-    const asked = readFilter(filter)
-    if (!asked.isDecided) {
-      const selected = await selections.of(asked)
-      return countEmbedders(rows.slices(noWords), ({ n }) => selected.has(n))
-    }
-    if (!hasTokens(asked.tokens)) return table.embedders()
-    return countEmbedders(rows.slices(asked.tokens), ({ payload }) => asked.test(payload))
-  }
   return {
     search,
     scroll,
-    async count(filter: Filter | undefined): Promise<number> {
-      const asked = readFilter(filter)
-      return asked.isDecided ? rows.count(asked) : (await selections.of(asked)).size()
-    },
-    embedders,
+    count: (filter: Filter | undefined): Promise<number> =>
+      countMatching(readFilter(filter), { rows, selections, total, expiry }),
+    embedders: (filter: Filter | undefined): Promise<Embedders> =>
+      embeddersOf(readFilter(filter), { table, rows, selections }),
     get: (ids: string[]): StoredPoint[] => table.byIds(ids),
+    held: (ids: string[]): HeldRow[] => table.held(ids),
+    expired: (limit: number): ExpiredPoint[] => table.expired(limit),
   }
 }
 
+interface CountTools {
+  rows: MatchingRows
+  selections: Selections
+  total: () => number
+  expiry: Expiry
+}
+
+/** The exact number. */
+async function countMatching(
+  asked: RowFilter,
+  { rows, selections, total, expiry }: CountTools,
+): Promise<number> {
+  if (asked.isDecided && !hasTokens(asked.tokens)) return total() - expiry.expired()
+  const selected = asked.isDecided ? undefined : await selections.of(asked)
+  if (expiry.isSettled()) return selected?.size() ?? rows.count(asked)
+  // Words and selections still have expired points: the table decides.
+  return rows.countRows(selected?.rows() ?? rows.candidates(asked.tokens), asked.test)
+}
+
 const noWords: WordFilter = { all: [], none: [] }
+
+async function embeddersOf(
+  asked: RowFilter,
+  { table, rows, selections }: { table: PointsTable; rows: MatchingRows; selections: Selections },
+): Promise<Embedders> {
+  if (!asked.isDecided) {
+    const selected = await selections.of(asked)
+    return countEmbedders(rows.slices(noWords), ({ n }) => selected.has(n))
+  }
+  if (!hasTokens(asked.tokens)) return table.embedders()
+  return countEmbedders(rows.slices(asked.tokens), ({ payload }) => asked.test(payload))
+}
 
 async function countEmbedders(slices: AsyncIterable<StoredPoint[]>, matches: RowTest): Promise<Embedders> {
   const counts = new Map<string | null, number>()

@@ -98,8 +98,9 @@ export function openPointsFile(directory: string, collections: string[], dimensi
   }
   if (file.generations().every(({ state }) => state === 'dropped')) file.addGeneration(1, 'live')
   for (const { generation, state } of file.generations()) {
-    // A collection that was added to the platform since needs its tables.
+    // A collection that was added to the platform since needs its tables, those of an earlier release their new columns.
     if (state !== 'dropped') file.addGeneration(generation, state)
+    for (const name of file.made(generation)) file.makeTable(name, generation)
   }
   return file
 }

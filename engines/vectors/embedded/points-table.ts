@@ -1,10 +1,9 @@
-/** The SQLite table that is the truth of one collection: written by id, read by id, by row number and in order. */
+/** The SQLite table that is the truth of one collection: read by id, by row number and in order. */
 
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { allRows, eachRow, firstRow } from '#lib/sqlite.ts'
-import { isNewer } from '../collections.ts'
-import { payloadTokens } from '../filter.ts'
-import type { LogPosition, Payload } from '../port.ts'
+import type { ExpiredPoint, LogPosition } from '../port.ts'
+import { createPointsWriter, positionOf, type StoredPosition } from './points-write.ts'
 
 export interface StoredPoint {
   n: number
@@ -13,6 +12,15 @@ export interface StoredPoint {
   payload: string
   vector: Float32Array
   embedder: string | null
+  /** In ms since 1970. */
+  expiresAt: number | null
+}
+
+/** As `HeldPoint`. */
+export interface HeldRow {
+  id: string
+  position: LogPosition | undefined
+  point: StoredPoint | undefined
 }
 
 export interface RowPayload {
@@ -21,28 +29,9 @@ export interface RowPayload {
   payload: string
 }
 
-/** `payload` null: a delete. */
-export interface Write {
-  id: string
-  position: LogPosition
-  payload: string | null
-  vector: Float32Array | null
-  embedder: string | null
-}
-
-/** What a write changed, as the indexes must follow it: `vector` null for a delete. */
-export interface Change {
-  n: number
-  vector: Float32Array | null
-  /** JSON text; null for a delete. */
-  payload: string | null
-  before: string[]
-  tokens: string[]
-}
-
 /**
  * Makes the tables of `name` (a stored name and a generation): the points, and the positions of those that were
- * deleted, which no read ever sees. A table of an earlier release gets the columns that it lacks.
+ * deleted or have expired, which no read of points sees. A table of an earlier release gets the columns that it lacks.
  */
 export function makePointsTables(writer: DatabaseSync, name: string): void {
   const p = pointsTableName(name)
@@ -50,16 +39,25 @@ export function makePointsTables(writer: DatabaseSync, name: string): void {
   writer.exec(`create table if not exists ${p} (n integer primary key, id text not null unique, epoch integer,
       position integer, embedder text, payload text not null, v blob not null);
     create table if not exists ${d} (id text primary key, epoch integer not null, position integer not null,
-      deleted_at integer not null) without rowid;
-    create index if not exists "d_${name}_age" on ${d} (deleted_at);`)
-  const info = allRows<{ name: string }>(writer.prepare('select name from pragma_table_info(?)'), `p_${name}`)
-  const columns = new Set(info.map((column) => column.name))
-  for (const [column, type] of [
-    ['epoch', 'integer'],
-    ['position', 'integer'],
-    ['embedder', 'text'],
-  ] as const) {
-    if (!columns.has(column)) writer.exec(`alter table ${p} add column ${column} ${type}`)
+      deleted_at integer not null) without rowid;`)
+  addColumns(writer, `p_${name}`, {
+    epoch: 'integer',
+    position: 'integer',
+    embedder: 'text',
+    expires_at: 'integer',
+  })
+  addColumns(writer, `d_${name}`, { expired: 'integer' })
+  writer.exec(`create index if not exists "p_${name}_expiry" on ${p} (expires_at) where expires_at is not null;
+    drop index if exists "d_${name}_age";
+    create index if not exists "d_${name}_deleted" on ${d} (deleted_at) where expired is null;
+    create index if not exists "d_${name}_expired" on ${d} (deleted_at) where expired is not null`)
+}
+
+function addColumns(writer: DatabaseSync, table: string, columns: Record<string, string>): void {
+  const info = allRows<{ name: string }>(writer.prepare('select name from pragma_table_info(?)'), table)
+  const there = new Set(info.map((column) => column.name))
+  for (const [column, type] of Object.entries(columns)) {
+    if (!there.has(column)) writer.exec(`alter table "${table}" add column ${column} ${type}`)
   }
 }
 
@@ -77,19 +75,57 @@ export function openPointsTable(writer: DatabaseSync, reader: DatabaseSync, name
   const d = deletionsTableName(name)
   const purge = writer.prepare(`delete from ${p} where n in (select n from ${p} limit ?)`)
   const forget = writer.prepare(
-    `delete from ${d} where id in (select id from ${d} where deleted_at <= ? limit ?)`,
+    `delete from ${d} where id in (select id from ${d} where deleted_at <= ? and expired is null limit ?)`,
   )
-  const byEmbedder = reader.prepare(`select embedder, count(*) as points from ${p} group by embedder`)
+  const purgeDeletions = writer.prepare(`delete from ${d} where id in (select id from ${d} limit ?)`)
+  const held = reader.prepare(`select ${pointColumns}, epoch, position from ${p} where id = ?`)
+  const gone = reader.prepare(`select epoch, position from ${d} where id = ?`)
+  const expired = reader.prepare(
+    `select id, epoch, position from ${d} where expired is not null order by deleted_at limit ?`,
+  )
+  const byEmbedder = reader.prepare(
+    `select embedder, count(*) as points from ${p} where expires_at is null or expires_at > ? group by embedder`,
+  )
+  const due = reader.prepare(`select id, epoch, position from ${p} where expires_at <= ? limit ?`)
+  const countDue = reader.prepare(`select count(*) as c from ${p} where expires_at <= ?`)
+  const somePayloads = reader.prepare(`select n, payload from ${p} where expires_at <= ? limit ${testedMax}`)
+  const countExpired = () => firstRow<{ c: number }>(countDue, Date.now())!.c
   return {
     ...openTableReader(reader, p),
-    write: createWrite(writer, p, d),
+    ...createPointsWriter(writer, p, d),
     /** Deletes up to `limit` rows without changing the indexes; false when none was left. */
     purge: (limit: number): boolean => Number(purge.run(limit).changes) > 0,
+    /** The same for the positions of deleted and expired points. */
+    purgeDeletions: (limit: number): boolean => Number(purgeDeletions.run(limit).changes) > 0,
     /** Forgets up to `limit` deletions made at `before` (ms since 1970) or earlier; false when none was left. */
     forgetDeletions: (before: number, limit: number): boolean =>
       Number(forget.run(before, limit).changes) > 0,
+    /** Ids of which nothing is known are left out. */
+    held: (ids: string[]): HeldRow[] =>
+      ids.flatMap((id) => {
+        const row = firstRow<Record<string, SQLInputValue> & StoredPosition>(held, id)
+        const found = row ?? firstRow<StoredPosition>(gone, id)
+        return found ? [{ id, position: positionOf(found), point: toPresent(row) }] : []
+      }),
+    /** Up to `limit` points that have expired and that no operation has written or deleted since. */
+    expired(limit: number): ExpiredPoint[] {
+      const removed = allRows<ExpiredRow>(expired, limit)
+      const others = allRows<ExpiredRow>(due, Date.now(), limit - removed.length)
+      return [...removed, ...others].map(({ id, epoch, position }) => ({
+        id,
+        position: { epoch, offset: position },
+      }))
+    },
+    /** Expired points that are in the table. */
+    countExpired,
+    /** How many of these have payloads that match: exact for few, by a part of them for many. */
+    estimateExpired(test: (payload: string) => boolean): number {
+      const some = allRows<RowPayload>(somePayloads, Date.now())
+      const matching = some.filter(({ payload }) => test(payload)).length
+      return some.length < testedMax ? matching : Math.round((matching / some.length) * countExpired())
+    },
     /** How many points each embedder made; rows of it are read, not those that lie apart. */
-    embedders: (): { embedder: string | null; points: number }[] => allRows(byEmbedder),
+    embedders: (): { embedder: string | null; points: number }[] => allRows(byEmbedder, Date.now()),
   }
 }
 
@@ -101,9 +137,20 @@ function deletionsTableName(name: string): string {
   return `"d_${name}"`
 }
 
+interface ExpiredRow {
+  id: string
+  epoch: number
+  position: number
+}
+
+/** Reads at most so many payloads for an estimate. */
+const testedMax = 256
+
+const pointColumns = 'n, id, payload, v, embedder, expires_at as expiresAt'
+
 /** The reading half; `p` is the table's own name. */
 export function openTableReader(reader: DatabaseSync, p: string) {
-  const columns = 'n, id, payload, v, embedder'
+  const columns = pointColumns
   const ofId = reader.prepare(`select ${columns} from ${p} where id = ?`)
   const ofRow = reader.prepare(`select ${columns} from ${p} where n = ?`)
   const idOfRow = reader.prepare(`select id from ${p} where n = ?`)
@@ -116,12 +163,12 @@ export function openTableReader(reader: DatabaseSync, p: string) {
   const everyNumber = reader.prepare(`select json_group_array(n) as ns from ${p}`)
   const count = reader.prepare(`select count(*) as c from ${p}`)
   return {
-    byIds: (ids: string[]): StoredPoint[] => ids.flatMap((id) => toPoint(ofId.get(id)) ?? []),
-    byRow: (n: number): StoredPoint | undefined => toPoint(ofRow.get(n)),
-    /** Rows above `n` in the order of their numbers. */
+    byIds: (ids: string[]): StoredPoint[] => ids.flatMap((id) => toPresent(ofId.get(id)) ?? []),
+    byRow: (n: number): StoredPoint | undefined => toPresent(ofRow.get(n)),
+    /** Rows above `n` in the order of their numbers, also those that have expired. */
     rowsAfter: (n: number, limit: number): StoredPoint[] =>
       afterRow.all(n, limit).map((row) => toPoint(row)!),
-    /** Points from `id` (inclusive) in the order of ids, read as they are taken: finish before the next call. */
+    /** Points from `id` (inclusive) in the order of ids, also those that have expired, read as they are taken: finish before the next call. */
     *fromId(id: string, limit: number): Iterable<StoredPoint> {
       for (const row of eachRow<Record<string, SQLInputValue>>(fromId, id, limit)) yield toPoint(row)!
     },
@@ -137,69 +184,14 @@ export function openTableReader(reader: DatabaseSync, p: string) {
   }
 }
 
-interface StoredPosition {
-  epoch: number | null
-  position: number | null
+/** False from its expiry on. */
+export function isPresent({ expiresAt }: StoredPoint): boolean {
+  return expiresAt === null || expiresAt > Date.now()
 }
 
-/**
- * Applies those writes that are newer than what the table holds, inside the caller's transaction; `added` is how many
- * more points there are.
- */
-function createWrite(writer: DatabaseSync, p: string, d: string) {
-  const find = writer.prepare(`select n, payload, epoch, position from ${p} where id = ?`)
-  const insert = writer.prepare(
-    `insert into ${p} (id, epoch, position, embedder, payload, v) values (?, ?, ?, ?, ?, ?)`,
-  )
-  const update = writer.prepare(
-    `update ${p} set epoch = ?, position = ?, embedder = ?, payload = ?, v = ? where n = ?`,
-  )
-  const drop = writer.prepare(`delete from ${p} where n = ?`)
-  const findDeletion = writer.prepare(`select epoch, position from ${d} where id = ?`)
-  const remember = writer.prepare(
-    `insert or replace into ${d} (id, epoch, position, deleted_at) values (?, ?, ?, ?)`,
-  )
-  const forget = writer.prepare(`delete from ${d} where id = ?`)
-
-  function writeOne({ id, payload, vector, position, embedder }: Write): { change?: Change; added: number } {
-    const { epoch, offset } = position
-    const old = firstRow<{ n: number; payload: string } & StoredPosition>(find, id)
-    const deletion = old ? undefined : firstRow<StoredPosition>(findDeletion, id)
-    if (!isNewer(position, positionOf(old ?? deletion))) return { added: 0 }
-    const before = old ? tokensOf(old.payload) : []
-    if (payload === null || vector === null) {
-      remember.run(id, epoch, offset, Date.now())
-      if (!old) return { added: 0 }
-      drop.run(old.n)
-      return { change: { n: old.n, vector: null, payload: null, before, tokens: [] }, added: -1 }
-    }
-    const blob = new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength)
-    const tokens = old?.payload === payload ? before : tokensOf(payload)
-    if (old) {
-      update.run(epoch, offset, embedder, payload, blob, old.n)
-      return { change: { n: old.n, vector, payload, before, tokens }, added: 0 }
-    }
-    if (deletion) forget.run(id)
-    const n = Number(insert.run(id, epoch, offset, embedder, payload, blob).lastInsertRowid)
-    return { change: { n, vector, payload, before, tokens }, added: 1 }
-  }
-  return (writes: Write[]): { changes: Change[]; added: number } => {
-    const done = writes.map(writeOne)
-    return {
-      changes: done.flatMap(({ change }) => change ?? []),
-      added: done.reduce((sum, { added }) => sum + added, 0),
-    }
-  }
-}
-
-function positionOf(row: StoredPosition | undefined): LogPosition | undefined {
-  if (row === undefined || row.epoch === null || row.position === null) return undefined
-  return { epoch: row.epoch, offset: row.position }
-}
-
-/** The filter words of a payload in JSON text. */
-export function tokensOf(payload: string): string[] {
-  return payloadTokens(JSON.parse(payload) as Payload)
+function toPresent(row: Record<string, SQLInputValue> | undefined): StoredPoint | undefined {
+  const point = toPoint(row)
+  return point && isPresent(point) ? point : undefined
 }
 
 function toPoint(row: Record<string, SQLInputValue> | undefined): StoredPoint | undefined {
@@ -207,6 +199,7 @@ function toPoint(row: Record<string, SQLInputValue> | undefined): StoredPoint | 
   const blob = row.v as Uint8Array
   const aligned = blob.byteOffset % Float32Array.BYTES_PER_ELEMENT === 0 ? blob : blob.slice()
   const vector = new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4)
-  const { n, id, payload, embedder } = row as Record<string, SQLInputValue> & Omit<StoredPoint, 'vector'>
-  return { n, id, payload, vector, embedder }
+  const { n, id, payload, embedder, expiresAt } = row as Record<string, SQLInputValue> &
+    Omit<StoredPoint, 'vector'>
+  return { n, id, payload, vector, embedder, expiresAt }
 }

@@ -8,15 +8,17 @@ import { setImmediate } from 'node:timers/promises'
 import { sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { emit, ownData, serveWorker, Transferred } from '#lib/worker-rpc.ts'
-import type { Filter, ScrolledPoint, ScrollQuery, SearchQuery } from '../port.ts'
+import type { ExpiredPoint, Filter, LogPosition, ScrolledPoint, ScrollQuery, SearchQuery } from '../port.ts'
 import type { Found } from './found.ts'
-import { type Generations, openGenerations, type PointCollection } from './generations.ts'
+import { type Generations, openGenerations } from './generations.ts'
 import { type CleanIndexes, type IndexFolder, openDiskFolder, openRamFolder } from './index-folder.ts'
 import { loadZvec } from './neighbour-index.ts'
 import { jsonBytes, type Page } from './pages.ts'
+import type { PointCollection } from './point-collection.ts'
 import type { Embedders, PointReader } from './point-reader.ts'
 import { type MessageLog, openPointsFile } from './points-file.ts'
-import type { StoredPoint, Write } from './points-table.ts'
+import type { HeldRow, StoredPoint } from './points-table.ts'
+import type { Write } from './points-write.ts'
 import { createWriteQueue, type WriteQueue } from './write-queue.ts'
 
 export interface EngineOptions {
@@ -53,7 +55,8 @@ async function openEngine(options: EngineOptions, log: MessageLog) {
     queue,
     async close(): Promise<void> {
       merging.end()
-      await queue.exclusively(() => {})
+      generations.end()
+      await queue.exclusively(() => queue.end())
       const indexes: CleanIndexes['indexes'] = {}
       for (const each of generations.all()) {
         const folder = each.keeper.close()
@@ -115,8 +118,13 @@ const engine = openEngine(ownData<EngineOptions>(), log)
 engine.catch(() => {})
 
 /** What `work` reads of a collection, or `nothing` where nothing was written into it. */
-async function read<T>(name: string, nothing: T, work: (reader: PointReader) => T | Promise<T>): Promise<T> {
-  const collection = (await engine).generations.find(name)
+async function read<T>(
+  name: string,
+  nothing: T,
+  work: (reader: PointReader) => T | Promise<T>,
+  generation?: number,
+): Promise<T> {
+  const collection = (await engine).generations.find(name, generation)
   return collection ? collection.read(work) : nothing
 }
 
@@ -161,6 +169,11 @@ const handlers = {
     const points = await read<StoredPoint[]>(name, [], (reader) => reader.get(ids))
     return packPoints(points, { withPayload: true, withVector: true })
   },
+  async held(name: string, ids: string[], generation: number | undefined) {
+    const rows = await read<HeldRow[]>(name, [], (reader) => reader.held(ids), generation)
+    return packHeld(rows)
+  },
+  expired: (name: string, limit: number) => read<ExpiredPoint[]>(name, [], (reader) => reader.expired(limit)),
   async stats() {
     const { generations } = await engine
     const live = generations.live()
@@ -204,10 +217,11 @@ function packPoints(
 ): Transferred<PackedPoint[]> {
   const dimension = wanted.withVector === true ? (points[0]?.vector.length ?? 0) : 0
   const vectors = new Float32Array(filled * dimension)
-  const packed = points.map(({ id, payload, vector, embedder, place }, i): PackedPoint => {
+  const packed = points.map(({ id, payload, vector, embedder, expiresAt, place }, i): PackedPoint => {
     const known = {
       id,
       ...(embedder === null ? {} : { embedder }),
+      ...(expiresAt === null ? {} : { expiresAt }),
       ...(place === undefined ? {} : { place }),
     }
     if (i >= filled) return known
@@ -219,6 +233,27 @@ function packPoints(
     }
   })
   return new Transferred(packed, [vectors.buffer])
+}
+
+/** As `HeldPoint`. */
+export interface PackedHeld {
+  id: string
+  position?: LogPosition
+  point?: PackedPoint
+}
+
+function packHeld(rows: HeldRow[]): Transferred<PackedHeld[]> {
+  const there = rows.flatMap(({ point }) => point ?? [])
+  const { value, transfer } = packPoints(there, { withPayload: true, withVector: true })
+  const points = value.values()
+  const packed = rows.map(
+    ({ id, position, point }): PackedHeld => ({
+      id,
+      ...(position ? { position } : {}),
+      ...(point ? { point: points.next().value! } : {}),
+    }),
+  )
+  return new Transferred(packed, transfer)
 }
 
 serveWorker(handlers)

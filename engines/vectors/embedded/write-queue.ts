@@ -5,13 +5,13 @@
 
 import { AppError } from '#lib/errors.ts'
 import type { PointsFile } from './points-file.ts'
-import type { Change, Write } from './points-table.ts'
+import type { Change, Write, Written } from './points-write.ts'
 
 /**
  * One slice is one transaction, and then some steps of the indexes, which take three times as long: a search waits for
  * one of these at most, less than a millisecond. More points a slice write faster and make searches wait longer.
  */
-const pointsPerSlice = 24
+export const pointsPerSlice = 24
 const pointsPerStep = 8
 /** While searches come this often, writes take a quarter of the thread's time at most: they leave three times as long to the others. */
 const searchesKeepComingMs = 50
@@ -24,7 +24,7 @@ export interface WriteTarget {
   /** False once its generation is dropped. */
   exists(): boolean
   /** Inside the transaction. */
-  write(writes: Write[]): { changes: Change[]; added: number }
+  write(writes: Write[]): Written
   /** After the commit. */
   committed(added: number): void
   /** After the commit: takes the changes into the indexes. */
@@ -32,8 +32,11 @@ export interface WriteTarget {
 }
 
 interface Job {
-  target: WriteTarget
-  writes: Write[]
+  target: Pick<WriteTarget, 'committed' | 'index'>
+  /** At most so many points change. */
+  points: number
+  /** Inside the transaction. */
+  write(): Written
   last: boolean
   resolve(): void
   reject(error: unknown): void
@@ -51,13 +54,16 @@ export function createWriteQueue(file: PointsFile) {
   let lastWrite = performance.now()
   let lastSearch = -Infinity
   let pumping = false
+  let ended = false
 
   async function pump(): Promise<void> {
     if (pumping) return
     pumping = true
     turns.begin()
-    for (let next = jobs[0]; next; next = jobs[0]) {
+    while (jobs.length > 0) {
       await turns.next()
+      // Only now: another may have been put first meanwhile.
+      const next = jobs[0]!
       if ('run' in next) {
         jobs.shift()
         next.run()
@@ -65,7 +71,7 @@ export function createWriteQueue(file: PointsFile) {
       }
       const slice = takeSlice(jobs)
       await runSlice(file, slice, turns)
-      for (const job of slice) waiting -= job.writes.length
+      for (const job of slice) waiting -= job.points
       lastWrite = performance.now()
       if (lastWrite - lastSearch < searchesKeepComingMs) await turns.rest()
     }
@@ -84,10 +90,28 @@ export function createWriteQueue(file: PointsFile) {
       await new Promise<void>((resolve, reject) => {
         for (let i = 0; i < writes.length; i += pointsPerSlice) {
           const part = writes.slice(i, i + pointsPerSlice)
-          jobs.push({ target, writes: part, last: i + pointsPerSlice >= writes.length, resolve, reject })
+          const last = i + pointsPerSlice >= writes.length
+          const write = () => writeTo(target, part)
+          jobs.push({ target, points: part.length, write, last, resolve, reject })
         }
         void pump()
       })
+    },
+    /**
+     * Runs `write`, which changes up to `pointsPerSlice` points, in a slice of its own ahead of pending writes: reads wait for
+     * it. Resolves when it is durable and indexed.
+     */
+    async addFirst(target: Job['target'], write: () => Written): Promise<void> {
+      if (ended) throw new AppError('shutting_down', 'The vector engine is closed.')
+      waiting += pointsPerSlice
+      await new Promise<void>((resolve, reject) => {
+        jobs.unshift({ target, points: pointsPerSlice, write, last: true, resolve, reject })
+        void pump()
+      })
+    },
+    /** From now on `addFirst` changes nothing any more: to be called by the last work of the queue. */
+    end(): void {
+      ended = true
     },
     /** Runs `work` in its turn, when no transaction is open and all before it is indexed. */
     exclusively: <T>(work: () => T): Promise<T> =>
@@ -173,8 +197,8 @@ function takeSlice(jobs: (Job | Task)[]): Job[] {
   const slice: Job[] = []
   let points = 0
   for (let job = jobs[0]; job && !('run' in job); job = jobs[0]) {
-    if (slice.length > 0 && points + job.writes.length > pointsPerSlice) break
-    points += job.writes.length
+    if (slice.length > 0 && points + job.points > pointsPerSlice) break
+    points += job.points
     slice.push(job)
     jobs.shift()
   }
@@ -185,7 +209,7 @@ function takeSlice(jobs: (Job | Task)[]): Job[] {
 async function runSlice(file: PointsFile, slice: Job[], turns: Turns): Promise<void> {
   let written: { job: Job; changes: Change[]; added: number }[]
   try {
-    written = file.transaction(() => slice.map(writeJob))
+    written = file.transaction(() => slice.map((job) => ({ job, ...job.write() })))
   } catch (error) {
     for (const job of slice) job.reject(error)
     return
@@ -200,9 +224,7 @@ async function runSlice(file: PointsFile, slice: Job[], turns: Turns): Promise<v
   }
 }
 
-function writeJob(job: Job): { job: Job; changes: Change[]; added: number } {
-  if (!job.target.exists()) {
-    throw new AppError('conflict', 'The generation was dropped while points were written.')
-  }
-  return { job, ...job.target.write(job.writes) }
+function writeTo(target: WriteTarget, writes: Write[]): Written {
+  if (target.exists()) return target.write(writes)
+  throw new AppError('conflict', 'The generation was dropped while points were written.')
 }

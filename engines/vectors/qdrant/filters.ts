@@ -18,6 +18,9 @@ import { microsOf, wordsOf } from '../values.ts'
 
 export const tokensField = 'tokens'
 export const deletedAtField = 'deletedAt'
+export const embedderField = 'embedder'
+/** Milliseconds since 1970, compared with the clock of this process; absent where a point stays. */
+export const expiresAtField = 'expiresAt'
 const valuesField = 'values'
 /** Microseconds since 1970; absent where `updated_at` is no time. */
 export const updatedAtField = 'updatedAt'
@@ -97,13 +100,16 @@ export function needsValues(filter: Filter | undefined): boolean {
   })
 }
 
-/** Qdrant's filter for ours; deleted points match none. */
+/** Points that have expired by now. */
+export const hasExpired = () => ({ key: expiresAtField, range: { lte: Date.now() } })
+
+/** Qdrant's filter for ours; points that are deleted, or have expired by now, match none. */
 export function toQdrantFilter(filter: Filter | undefined) {
   const { must = [], should = [], must_not = [] } = filter ?? {}
   return {
     must: [{ is_empty: { key: deletedAtField } }, ...must.map(toCondition)],
     ...(should.length === 0 ? {} : { should: should.map(toCondition) }),
-    ...(must_not.length === 0 ? {} : { must_not: must_not.map(toCondition) }),
+    must_not: [hasExpired(), ...must_not.map(toCondition)],
   }
 }
 

@@ -20,6 +20,10 @@ function partsOf(collection: string): { name: string; generation: number } | nul
   return found && { name: found[1]!, generation: Number(found[2]) }
 }
 
+export function noGeneration(generation: number): AppError {
+  return new AppError('conflict', `There is no generation ${generation}.`)
+}
+
 interface GenerationOptions {
   /** Collections that are always there. */
   names: readonly string[]
@@ -154,6 +158,9 @@ export function createGenerations(call: Call, options: GenerationOptions) {
   async function demandNotLive(generation: number): Promise<void> {
     if ((await live()) === generation) throw new AppError('conflict', `Generation ${generation} is live.`)
   }
+  async function demandThere(generation: number): Promise<void> {
+    if (!(await isThere(collectionOf(names[0]!, generation)))) throw noGeneration(generation)
+  }
   /** Aliases for collections of the live generation that were made while it was promoted, or before a kill. */
   async function completeAliases(): Promise<void> {
     const found = await aliased()
@@ -168,9 +175,7 @@ export function createGenerations(call: Call, options: GenerationOptions) {
 
   /** For the first write. Throws AppError `conflict` for a generation that is not there. */
   async function makeOwn(name: string, generation: number): Promise<void> {
-    if (!(await isThere(collectionOf(names[0]!, generation)))) {
-      throw new AppError('conflict', `There is no generation ${generation}.`)
-    }
+    await demandThere(generation)
     await make(name, generation)
     const former = (await aliased()).get(name)
     if (former !== undefined) await parts.copyValueIndexes(name, collectionOf(name, generation))
@@ -182,6 +187,8 @@ export function createGenerations(call: Call, options: GenerationOptions) {
   return {
     live,
     aliased,
+    /** Throws AppError `conflict` for a generation that is not there. */
+    demandThere,
     /** Asked for a collection that a read did not find. Throws CollectionMissing where the platform's own are missing, too. */
     async isAliased(name: string): Promise<boolean> {
       const found = await aliased()
@@ -232,7 +239,7 @@ export function createGenerations(call: Call, options: GenerationOptions) {
       if (former === generation) return
       const next = (await collections(generation)).map(({ name }) => name)
       if (names.some((name) => !next.includes(name))) {
-        throw new AppError('conflict', `There is no generation ${generation}.`)
+        throw noGeneration(generation)
       }
       // One request: Qdrant changes all of them at once.
       await changeAliases('flip-aliases', [

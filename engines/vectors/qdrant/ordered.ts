@@ -5,7 +5,7 @@
 
 import { unknownPlace } from '../collections.ts'
 import { updatedAtField } from './filters.ts'
-import type { QdrantRecord } from './writer.ts'
+import type { QdrantRecord } from './records.ts'
 
 /** Reads points by their ids, from one on (inclusive), or by time. */
 type ReadPoints = (query: {

@@ -6,9 +6,7 @@ import { createRecentCounts, hnsw } from '../collections.ts'
 import type {
   CollectionStats,
   Filter,
-  Payload,
   Point,
-  ScrolledPoint,
   ScrollQuery,
   ScrollResult,
   SearchQuery,
@@ -16,10 +14,18 @@ import type {
 } from '../port.ts'
 import { compareHits, cosine } from '../score.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
-import { deletedAtField, needsValues, toQdrantFilter, updatedAtField, withoutValues } from './filters.ts'
+import {
+  deletedAtField,
+  embedderField,
+  needsValues,
+  toQdrantFilter,
+  updatedAtField,
+  withoutValues,
+} from './filters.ts'
 import { placeOf, readOrdered } from './ordered.ts'
+import { fromQdrantRecord, isShown, payloadFields, type QdrantRecord } from './records.ts'
 import { searchParams } from './storage.ts'
-import { bytesPerNumber, createPointIds, embedderField, type QdrantRecord } from './writer.ts'
+import { bytesPerNumber, createPointIds } from './writer.ts'
 
 /** The engine is asked for more and more until ties at the cut are in; beyond this the rest of them is left out. */
 const proposedMax = 4_096
@@ -36,8 +42,11 @@ export function createReader(call: Call) {
   const recently = createRecentCounts()
   const demandValues = createValuesCheck(call)
 
-  async function count(collection: string, filter: Filter | undefined): Promise<number> {
-    const asked = { exact: true, filter: toQdrantFilter(filter) }
+  const count = (collection: string, filter: Filter | undefined) =>
+    countMatching(collection, toQdrantFilter(filter))
+
+  async function countMatching(collection: string, filter: object): Promise<number> {
+    const asked = { exact: true, filter }
     const path = `${pathOf(collection)}/points/count`
     return (await call<{ count: number }>('count', 'POST', path, asked)).count
   }
@@ -98,11 +107,14 @@ export function createReader(call: Call) {
     },
     async embedders(collection: string, filter: Filter | undefined) {
       await demandValues(collection, filter)
-      const asked = { key: embedderField, filter: toQdrantFilter(filter), exact: true, limit: embeddersMax }
+      // One for both requests: what expires between them does not change the sum.
+      const matching = toQdrantFilter(filter)
+      const asked = { key: embedderField, filter: matching, exact: true, limit: embeddersMax }
       type Found = { hits: { value: string; count: number }[] }
       const { hits } = await call<Found>('embedders', 'POST', `${pathOf(collection)}/facet`, asked)
       const found = hits.map(({ value, count }) => ({ embedder: value as string | null, points: count }))
-      const rest = (await count(collection, filter)) - found.reduce((sum, { points }) => sum + points, 0)
+      const rest =
+        (await countMatching(collection, matching)) - found.reduce((sum, { points }) => sum + points, 0)
       return rest > 0 ? [...found, { embedder: null, points: rest }] : found
     },
     async get(collection: string, ids: string[]): Promise<Point[]> {
@@ -113,8 +125,7 @@ export function createReader(call: Call) {
         with_payload: [...payloadFields(true), deletedAtField],
         with_vector: true,
       })
-      const live = records.filter(({ payload }) => !(deletedAtField in (payload as object)))
-      const found = new Map(live.map((record) => [record.id, record]))
+      const found = new Map(records.filter(isShown).map((record) => [record.id, record]))
       const inOrder = ids.map((id) => found.get(pointId(id))).filter((record) => record !== undefined)
       return inOrder.map((record) => fromQdrantRecord(record) as Point)
     },
@@ -202,16 +213,6 @@ function statusOf(status: string): CollectionStats['status'] {
   return status === 'red' ? 'unavailable' : 'indexing'
 }
 
-function fromQdrantRecord(record: QdrantRecord): ScrolledPoint {
-  const stored = record.payload as { id: string; payload?: string; embedder?: string }
-  return {
-    id: stored.id,
-    ...(stored.embedder === undefined ? {} : { embedder: stored.embedder }),
-    ...(stored.payload === undefined ? {} : { payload: JSON.parse(stored.payload) as Payload }),
-    ...(Array.isArray(record.vector) ? { vector: Float32Array.from(record.vector as number[]) } : {}),
-  }
-}
-
 /** Roughly: characters of what a caller gets of it. */
 function jsonBytes({ payload, vector }: QdrantRecord): number {
   const { id, payload: text = '' } = payload as { id: string; payload?: string }
@@ -221,9 +222,4 @@ function jsonBytes({ payload, vector }: QdrantRecord): number {
 /** JSON of a query for the points nearest to `vector`; `rest` is what else it says. */
 function queryBody(vector: Float32Array, rest: object): BodyPart[] {
   return ['{"query":', vector, `,${JSON.stringify(rest).slice(1)}`]
-}
-
-/** The names of what a read needs: id and embedder always. */
-function payloadFields(withPayload: boolean | undefined): string[] {
-  return ['id', embedderField, ...(withPayload === false ? [] : ['payload'])]
 }

@@ -5,8 +5,14 @@
  */
 
 import { hnsw } from '../collections.ts'
-import { deletedAtField, shapeField, tokensField, updatedAtField } from './filters.ts'
-import { embedderField } from './writer.ts'
+import {
+  deletedAtField,
+  embedderField,
+  expiresAtField,
+  shapeField,
+  tokensField,
+  updatedAtField,
+} from './filters.ts'
 
 /**
  * Without a quantile: vectors of the built-in embedder are nearly empty, and their few large numbers are the hundredth that one
@@ -15,12 +21,14 @@ import { embedderField } from './writer.ts'
 const copies = { scalar: { type: 'int8', always_ram: true } } as const
 
 /**
- * Field of the payload → its index, for filters on any key; which points are deleted, and since when; how many points
- * an embedder made; which points have their values; their order in time. A point has a dozen words, which in memory take as much as its copy.
+ * Field of the payload → its index, for filters on any key; which points are deleted, and since when; which have
+ * expired; how many points an embedder made; which points have their values; their order in time. A point has a dozen
+ * words, which in memory take as much as its copy.
  */
 export const indexes = {
   [tokensField]: { type: 'keyword', on_disk: true },
   [deletedAtField]: 'integer',
+  [expiresAtField]: 'integer',
   [embedderField]: 'keyword',
   [shapeField]: 'integer',
   [updatedAtField]: 'integer',

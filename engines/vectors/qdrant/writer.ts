@@ -16,6 +16,7 @@ import {
   valuesOf,
   withoutValues,
 } from './filters.ts'
+import { positionFields, type QdrantRecord, storedPosition } from './records.ts'
 
 export function createWriter(call: Call, dimension: number) {
   /**
@@ -99,14 +100,18 @@ const rootNamespace = 'b9c6f1d2-3a54-5e0b-9d7c-5f1a7c2e8d46'
  * filters on every payload key.
  */
 type StoredPayload = { id: string; epoch: number; offset: number } & (
-  | { payload: string; tokens: string[]; values: PayloadValues; shape: number; embedder?: string }
+  | {
+      payload: string
+      tokens: string[]
+      values: PayloadValues
+      shape: number
+      embedder?: string
+      expiresAt?: number
+    }
   // The remains of a deleted point, so that no older write brings it back. Its vector replaces the former one, which Qdrant
   // keeps otherwise, and means nothing: no read sees the point. The time is in ms since 1970.
   | { deletedAt: number }
 )
-
-export const embedderField = 'embedder'
-const positionFields = ['epoch', 'offset']
 
 export function createPointIds(collection: string): (id: string) => string {
   const namespace = v5(collection, rootNamespace)
@@ -127,7 +132,7 @@ function toQdrantPoint(operation: PointOperation, pointId: string, dimension: nu
     vector[0] = 1
     return { id: pointId, vector, payload: { id, ...position, deletedAt: Date.now() } }
   }
-  const { embedder } = operation
+  const { embedder, expiresAt } = operation
   return {
     id: pointId,
     vector: operation.vector,
@@ -135,6 +140,7 @@ function toQdrantPoint(operation: PointOperation, pointId: string, dimension: nu
       id,
       ...position,
       ...(embedder === undefined ? {} : { embedder }),
+      ...(expiresAt === undefined ? {} : { expiresAt }),
       payload: JSON.stringify(operation.payload),
       ...filteredBy(operation.payload),
     },
@@ -150,12 +156,6 @@ function filteredBy(payload: Payload) {
     ...(updatedAt === undefined ? {} : { [updatedAtField]: updatedAt }),
     shape,
   }
-}
-
-/** The position that a record of a point holds; undefined for one of a release that kept none. */
-function storedPosition(record: QdrantRecord): LogPosition | undefined {
-  const { epoch, offset } = record.payload as Partial<LogPosition>
-  return epoch === undefined || offset === undefined ? undefined : { epoch, offset }
 }
 
 /** Qdrant's filter for points that hold no position, or an older one. */
@@ -212,10 +212,4 @@ function inBatches(points: QdrantPoint[]): QdrantPoint[][] {
     }
   }
   return batches
-}
-
-export interface QdrantRecord {
-  id: string
-  payload?: unknown
-  vector?: unknown
 }

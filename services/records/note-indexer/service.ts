@@ -135,6 +135,7 @@ async function pointsOf(
             payload: JSON.stringify(payloadOf(note.value)),
             embedder: embedder.space,
             making: null,
+            expires_at: null,
           }
         : null,
       headers: keptHeaders(note.headers),

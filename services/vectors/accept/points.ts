@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto'
 import { isReserved, reservedId, vectorDimension } from '#engines/vectors/collections.ts'
+import { microsOf } from '#engines/vectors/values.ts'
 import type { FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { grouped } from '#lib/plural.ts'
@@ -153,6 +154,8 @@ export interface ParsedUpsert {
   vectors: ArrayBuffer
   /** By the place in `ids`: the texts whose vectors are to be made. */
   texts: ReadonlyMap<number, string>
+  /** By the place in `ids`: ms since 1970 of the points that expire. */
+  expiries: ReadonlyMap<number, number>
   /** SHA-256 of the body, base64; null unless it was asked for: hashing megabytes is not free. */
   bodyHash: string | null
 }
@@ -203,6 +206,7 @@ function packPoints(points: unknown[], errors: FieldError[]) {
   const vectors = new Float32Array(points.length * vectorDimension)
   const slots = new Map<string, number>()
   const texts = new Map<number, string>()
+  const expiries = new Map<number, number>()
   const ids: string[] = []
   const payloads: string[] = []
   points.forEach((point, n) => {
@@ -212,7 +216,7 @@ function packPoints(points: unknown[], errors: FieldError[]) {
       errors.push({ path, message: ruleAndValue('an object', point) })
       return
     }
-    refuseUnknownKeys(point, ['id', 'vector', 'text', 'payload'], path, errors)
+    refuseUnknownKeys(point, ['id', 'vector', 'text', 'payload', 'expires_at'], path, errors)
     const idFault = pointIdFault(point.id)
     if (idFault) errors.push({ path: `${path}/id`, message: idFault })
     const id = idFault ? '' : (point.id as string)
@@ -220,6 +224,12 @@ function packPoints(points: unknown[], errors: FieldError[]) {
     slots.set(id, slot)
     ids[slot] = id
     texts.delete(slot)
+    expiries.delete(slot)
+    const expiry = readExpiry(point.expires_at)
+    if (Number.isNaN(expiry)) {
+      const message = ruleAndValue('a time in ISO 8601', point.expires_at)
+      errors.push({ path: `${path}/expires_at`, message })
+    } else if (expiry !== undefined) expiries.set(slot, expiry)
     const text = packContent(point, { vectors, texts, slot, path }, errors)
     const payload = packPayload(point.payload, text)
     if ('fault' in payload) {
@@ -227,7 +237,14 @@ function packPoints(points: unknown[], errors: FieldError[]) {
       errors.push({ path: `${path}/${part}`, message: payload.fault })
     } else payloads[slot] = payload.json
   })
-  return { ids, payloads, vectors: vectors.buffer as ArrayBuffer, texts }
+  return { ids, payloads, vectors: vectors.buffer as ArrayBuffer, texts, expiries }
+}
+
+/** Ms since 1970; null counts as left out. NaN for anything that is no time. */
+function readExpiry(value: unknown): number | undefined {
+  if (value === undefined || value === null) return undefined
+  const micros = typeof value === 'string' ? microsOf(value) : undefined
+  return micros === undefined ? Number.NaN : Math.floor(micros / 1_000)
 }
 
 /** Packs the vector of a point, or notes its text and returns it. */

@@ -84,8 +84,31 @@ export const text = Type.Unsafe<unknown>(
   ),
 )
 
+/** Checked while points are packed. */
+const expiresAt = Type.Unsafe<unknown>(
+  shownAs(
+    Type.String({
+      format: 'date-time',
+      description:
+        'From this time on no read shows the point, and the platform deletes it. Left out: it stays.',
+      examples: ['2027-01-31T12:00:00Z'],
+    }),
+  ),
+)
+
+/** As answers show it. */
+export const answeredExpiry = Type.Optional(
+  Type.String({ format: 'date-time', description: 'When the point expires; left out where it stays.' }),
+)
+
 export const point = closedObject(
-  { id: pointId, vector: Type.Optional(vector), text: Type.Optional(text), payload: Type.Optional(payload) },
+  {
+    id: pointId,
+    vector: Type.Optional(vector),
+    text: Type.Optional(text),
+    payload: Type.Optional(payload),
+    expires_at: Type.Optional(expiresAt),
+  },
   {
     title: 'Point',
     description: 'A point to write, with a vector or with a text, which is kept as `payload.text`.',

@@ -123,8 +123,11 @@ export function parseOperation(
   if (bytes.length !== vectorBytes) {
     return { fault: `the vector has ${bytes.length} bytes instead of ${vectorBytes}` }
   }
-  const { embedder } = message.value
-  const made = embedder === null ? {} : { embedder }
+  const { embedder, expires_at: expiresAt } = message.value
+  const made = {
+    ...(embedder === null ? {} : { embedder }),
+    ...(expiresAt === null ? {} : { expiresAt }),
+  }
   return {
     collection,
     operation: { kind: 'upsert', id, position, vector: floatsOf(bytes), payload, ...made },

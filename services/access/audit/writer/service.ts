@@ -260,6 +260,7 @@ function messageOf(
       payload: JSON.stringify(note.payload),
       embedder,
       making: null,
+      expires_at: null,
     },
     headers: { [headerNames.agent]: event.agent_id, [headerNames.requestId]: event.request_id },
   }

@@ -177,7 +177,7 @@ const publishTimeoutMs = deadlines.request.pointsMs
 const sliceMax = 100
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
 
-type PointValues = Pick<ParsedUpsert, 'payloads' | 'vectors' | 'texts'> | null
+type PointValues = Pick<ParsedUpsert, 'payloads' | 'vectors' | 'texts' | 'expiries'> | null
 
 /**
  * `embedder` is the space that the vectors of texts are of. Resolves with the position of each record of vectors.commands; the memory of the vectors is given back then. In slices,
@@ -201,6 +201,7 @@ export async function publishPoints(
       payload: points.payloads[n]!,
       embedder: points.texts.has(n) ? embedder : null,
       making: collection.making,
+      expires_at: points.expiries.get(n) ?? null,
     }
   const slices: Promise<Position[]>[] = []
   for (let from = 0; from < ids.length; from += sliceMax) {

@@ -131,7 +131,7 @@ describe('the Qdrant driver', () => {
         .map(({ body }) => body!.field_name)
         .sort()
     expect(made()).toEqual(['tokens', 'tokens'])
-    const names = ['deletedAt', 'embedder', 'shape', 'tokens', 'tokens', 'updatedAt']
+    const names = ['deletedAt', 'embedder', 'expiresAt', 'shape', 'tokens', 'tokens', 'updatedAt']
     const all = names.flatMap((name) => [name, name])
     for (let start = 0; start < 2; start++) {
       const store = await reopen()

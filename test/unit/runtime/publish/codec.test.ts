@@ -114,7 +114,13 @@ test('a vector of any size survives, and its bytes may lie at an odd offset', as
   const codec = createCodec(createMemoryRegistry())
   for (const size of [0, 1, 1536, 100_000]) {
     const vector = Float32Array.from({ length: size }, (_, n) => Math.fround(n / 7))
-    const value = { vector: Buffer.from(vector.buffer), payload: '{}', embedder: null, making: null }
+    const value = {
+      vector: Buffer.from(vector.buffer),
+      payload: '{}',
+      embedder: null,
+      making: null,
+      expires_at: null,
+    }
     const bytes = await codec.encode(vectorsCommands, value)
     const decoded = (await codec.decode(vectorsCommands, stored(bytes))).value as VectorUpsert
     // The copy is what callers must make: a view at an odd byteOffset throws.

@@ -48,7 +48,7 @@ function publisherOver(eventLog: EventLog) {
 
 const point = (id: string) => ({
   key: { collection: 'posts', id },
-  value: { vector: Buffer.alloc(4), payload: '{}', embedder: null, making: null },
+  value: { vector: Buffer.alloc(4), payload: '{}', embedder: null, making: null, expires_at: null },
 })
 
 test('one append for each partition, positions in the order that was given', async () => {
@@ -204,7 +204,7 @@ test('a fenced publisher publishes under its name until another one takes that o
 test('bytes that the log has taken are given back; those of a batch that failed stay until all are taken', async () => {
   const large = (id: string) => ({
     ...point(id),
-    value: { vector: Buffer.alloc(6_144, 1), payload: '{}', embedder: null, making: null },
+    value: { vector: Buffer.alloc(6_144, 1), payload: '{}', embedder: null, making: null, expires_at: null },
   })
   const taken: Append[] = []
   let faulty: number | undefined

@@ -50,7 +50,14 @@ function setUp() {
   const keeper = createIndexKeeper({ name: 'a-1', table, create, merge, opened: create(), log })
   const put = (id: string, ...head: number[]) => {
     const { changes } = table.write([
-      { id, position: nextPosition(), payload: '{}', vector: vectorOf(dimension, ...head), embedder: null },
+      {
+        id,
+        position: nextPosition(),
+        payload: '{}',
+        vector: vectorOf(dimension, ...head),
+        embedder: null,
+        expiresAt: null,
+      },
     ])
     keeper.follow(changes)
     return changes[0]!.n
@@ -94,7 +101,7 @@ describe('the keeper of an index', () => {
     const rebuilt = keeper.rebuild()
     const late = put('late', 0, 0, 1)
     const { changes } = table.write([
-      { id: 'p0', position: nextPosition(), payload: null, vector: null, embedder: null },
+      { id: 'p0', position: nextPosition(), payload: null, vector: null, embedder: null, expiresAt: null },
     ])
     keeper.follow(changes)
     await rebuilt
@@ -110,7 +117,7 @@ describe('the keeper of an index', () => {
     const late = put('late', 0, 0, 1)
     const moved = put('p1', 0, 0, 0, 1)
     const { changes } = table.write([
-      { id: 'p0', position: nextPosition(), payload: null, vector: null, embedder: null },
+      { id: 'p0', position: nextPosition(), payload: null, vector: null, embedder: null, expiresAt: null },
     ])
     keeper.follow(changes)
     expect(await merged).toBe(true)

@@ -2,7 +2,7 @@
 
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { PointsFile } from '#engines/vectors/embedded/points-file.ts'
-import type { Change, Write } from '#engines/vectors/embedded/points-table.ts'
+import type { Change, Write } from '#engines/vectors/embedded/points-write.ts'
 import { createWriteQueue, type WriteTarget } from '#engines/vectors/embedded/write-queue.ts'
 
 function writesOf(count: number): Write[] {
@@ -13,6 +13,7 @@ function writesOf(count: number): Write[] {
     payload: null,
     vector: null,
     embedder: null,
+    expiresAt: null,
   }))
 }
 
@@ -81,4 +82,23 @@ test('writes go on between searches that leave the event loop no turn', async ()
       await new Promise<void>((resolve) => process.nextTick(resolve))
   }
   expect([written, turned]).toEqual([true, false])
+})
+
+test('a slice added first overtakes pending writes, and is refused once the queue has ended', async () => {
+  const order: string[] = []
+  const { queue, target } = open({ indexed: () => {}, written: () => void order.push('write') })
+  const nothing = { changes: [], added: 0 }
+  const first = () => {
+    order.push('first')
+    return nothing
+  }
+  const adding = queue.add(target, writesOf(24 * 5))
+  const tasks = queue.exclusively(() => void order.push('task'))
+  await queue.addFirst(target, first)
+  expect(order).toEqual(['first'])
+  await Promise.all([adding, tasks])
+  expect(order).toEqual(['first', ...Array<string>(5).fill('write'), 'task'])
+  await queue.exclusively(() => queue.end())
+  await expect(queue.addFirst(target, first)).rejects.toMatchObject({ code: 'shutting_down' })
+  expect(queue.quietMs()).toBeGreaterThanOrEqual(0)
 })

@@ -10,7 +10,7 @@ import {
 } from '#services/vectors/collections/leave-out.ts'
 import type { Standing } from '#services/vectors/collections/registry.ts'
 
-const value = { vector: Buffer.alloc(0), payload: '{}', embedder: null, making: null }
+const value = { vector: Buffer.alloc(0), payload: '{}', embedder: null, making: null, expires_at: null }
 const record = (key: string, timestamp = 0, deleted = false) => ({
   key,
   timestamp,

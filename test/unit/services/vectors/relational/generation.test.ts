@@ -36,7 +36,9 @@ function fakeMirror(state: { away?: boolean } = {}) {
 
 function messageOf(offset: number, key: string, payload: string | null = '{}'): Message<VectorUpsert> {
   const value =
-    payload === null ? null : { vector: Buffer.alloc(6144), payload, embedder: null, making: null }
+    payload === null
+      ? null
+      : { vector: Buffer.alloc(6144), payload, embedder: null, making: null, expires_at: null }
   return { key, value, headers: {}, timestamp: 0, partition: 0, offset }
 }
 

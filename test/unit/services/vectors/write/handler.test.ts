@@ -46,7 +46,7 @@ function message(key: string, value: VectorUpsert | null): Message<VectorUpsert>
 }
 
 function upsert(key: string, payload = '{}', vector = vectorBytes()): Message<VectorUpsert> {
-  return message(key, { vector, payload, embedder: null, making: null })
+  return message(key, { vector, payload, embedder: null, making: null, expires_at: null })
 }
 
 /** An engine that refuses chosen payloads for good, and vectors as every engine does, or is away. */

@@ -11,7 +11,14 @@ const context = { signal: new AbortController().signal }
 const vectorOf = (n: number) => Buffer.from(new Float32Array(1_536).fill(n).buffer)
 
 function message(offset: number, value: Partial<VectorUpsert> | null): Message<VectorUpsert> {
-  const whole = value && { vector: vectorOf(1), payload: '{}', embedder: null, making: null, ...value }
+  const whole = value && {
+    vector: vectorOf(1),
+    payload: '{}',
+    embedder: null,
+    making: null,
+    expires_at: null,
+    ...value,
+  }
   // As the codec makes them: a spread leaves out the getters of the class.
   class Read implements Message<VectorUpsert> {
     readonly value = whole

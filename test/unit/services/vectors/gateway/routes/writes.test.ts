@@ -20,6 +20,7 @@ function parsed(count: number) {
     payloads: ids.map(() => '{}'),
     vectors: vectors.buffer,
     texts: new Map(),
+    expiries: new Map(),
   }
 }
 
