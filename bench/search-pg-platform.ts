@@ -75,6 +75,7 @@ async function write(given: { from: number; count: number; longTitles: boolean }
       tags: ['bench'],
       mindPath: `bench/${i}.md`,
       updatedAt: null,
+      expiresAt: null,
       payload,
     }
     const embedding = Float32Array.from(vector)

@@ -78,7 +78,15 @@ async function fill(url: string, report: (text: string) => void): Promise<void> 
         tags,
         mind_path: mindPath,
       } = payload as Record<string, string> & { tags: string[] }
-      const row = { title: title!, status: status!, tags, mindPath: mindPath!, updatedAt: null, payload }
+      const row = {
+        title: title!,
+        status: status!,
+        tags,
+        mindPath: mindPath!,
+        updatedAt: null,
+        expiresAt: null,
+        payload,
+      }
       const embedding = Float32Array.from(vector)
       return { partition: 0, offset: from + i, collection: 'knowledgebase', id, row: { ...row, embedding } }
     })
@@ -165,6 +173,7 @@ const table: SearchTable = {
   vector: 'embedding',
   hasCollection: true,
   hasStoredNames: true,
+  expires: true,
   payload: 'joined',
   columns: new Map(columnsOf('m', { status: 'text', tags: '_text', mind_path: 'text' })),
   bytes: 0,

@@ -8,6 +8,7 @@ import { validationFailed } from '#runtime/http/validation.ts'
 import { filterShape, readFilter } from '#services/vectors/accept/filters.ts'
 import { textCodePointsMax } from '#services/vectors/accept/points.ts'
 import { findCollection } from '#services/vectors/collections/rows.ts'
+import { answeredExpiry, expiryOf } from '#services/vectors/gateway/schemas.ts'
 import { embedderWarnings } from '#services/vectors/read/embedders.ts'
 import { defineAction } from './action.ts'
 import type { OperatedPlatform } from './operation.ts'
@@ -60,7 +61,10 @@ export const searchCollectionAction = defineAction({
     })
     const warnings = like === undefined ? embedderWarnings(name, hits, embedder.space) : []
     return {
-      results: hits.map(({ id, score, payload = {} }) => ({ id, score, payload })),
+      results: hits.map((hit) => {
+        const { id, score, payload = {} } = hit
+        return { id, score, payload, ...expiryOf(hit) }
+      }),
       took_ms: Math.round(performance.now() - begun),
       records_scanned: eligible,
       ...(weakBelow && { weak_below: weakBelow(vector) }),
@@ -93,6 +97,7 @@ export const searchCollectionAction = defineAction({
             id: Type.String(),
             score: Type.Number({ description: 'Cosine similarity.' }),
             payload: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+            expires_at: answeredExpiry,
           }),
           { description: 'By falling score, ties by id.' },
         ),

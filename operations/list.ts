@@ -7,6 +7,7 @@ import { clearAgentAction } from './agents/clear.ts'
 import { auditActions } from './audit.ts'
 import { copyOperation } from './backup/backup.ts'
 import { collectionActions } from './collections.ts'
+import { listPointsAction } from './collections-points.ts'
 import { searchCollectionAction } from './collections-search.ts'
 import { deadLetterActions } from './dead-letters/actions.ts'
 import { doctorOperation } from './doctor/doctor.ts'
@@ -45,6 +46,7 @@ export const actions: readonly Action[] = [
   ...statsActions,
   ...collectionActions,
   searchCollectionAction,
+  listPointsAction,
   ...memoryActions,
   ...topicActions,
   ...groupActions,

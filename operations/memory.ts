@@ -6,6 +6,8 @@ import { Type } from 'typebox'
 import type { Filter } from '#client/filter.ts'
 import { filterWhere, writtenConditions } from '#client/where.ts'
 import { isReserved, reservedId } from '#engines/vectors/collections.ts'
+import type { Point } from '#engines/vectors/port.ts'
+import { microsOf } from '#engines/vectors/values.ts'
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { createByteBudget } from '#services/vectors/accept/byte-budget.ts'
@@ -13,6 +15,7 @@ import { parseUpsert, textCodePointsMax } from '#services/vectors/accept/points.
 import { embedTexts } from '#services/vectors/accept/texts.ts'
 import { findCollection } from '#services/vectors/collections/rows.ts'
 import { publishPoints } from '#services/vectors/gateway/routes/writes.ts'
+import { expiryOf } from '#services/vectors/gateway/schemas.ts'
 import { type Action, defineAction, tableOf } from './action.ts'
 import { searchCollectionAction } from './collections-search.ts'
 import { operator } from './operator.ts'
@@ -38,12 +41,18 @@ const rememberAction = defineAction({
     collection,
     id: Type.Optional(Type.String()),
     payload: Type.Optional(Type.String()),
+    expires: Type.Optional(Type.String()),
   }),
-  async run({ platform, signal, describe }, { text, payload, id = randomUUID(), ...args }) {
+  async run({ platform, signal, describe }, { text, payload, expires, id = randomUUID(), ...args }) {
     const { relational, vectors, embedder } = platform.engines
     const named = await findCollection(relational, args.collection ?? usualCollection)
     if (isReserved(named.name, id)) throw reservedId()
-    const point = { id, text, ...(payload === undefined ? {} : { payload: payloadOf(payload) }) }
+    const point = {
+      id,
+      text,
+      ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
+      ...(expires === undefined ? {} : { expires_at: laterTime(expires) }),
+    }
     const body = { collection: named.name, points: [point] }
     const parsed = parseUpsert(Buffer.from(JSON.stringify(body)))
     await embedTexts(embedder, parsed, createByteBudget().begin(operator.uid))
@@ -51,10 +60,13 @@ const rememberAction = defineAction({
     await publishPoints(platform.publisher, records, parsed)
     describe({ after: { id } })
     const stored = JSON.parse(parsed.payloads[0]!) as object
+    const expiresAt = parsed.expiries.get(0)
+    const isWritten = (point: Point) =>
+      point.expiresAt === expiresAt && isDeepStrictEqual(point.payload, stored)
     const end = performance.now() + foundWithinMs
     for (;;) {
       const [found] = await vectors.get(named.stored, [id])
-      if (found && isDeepStrictEqual(found.payload, stored)) return { collection: named.name, id }
+      if (found && isWritten(found)) return { collection: named.name, id, ...expiryOf(found) }
       if (signal.aborted || performance.now() > end) {
         throw new AppError('not_yet_applied', `It is accepted as ${id}, and will be found later.`, {
           retryAfter: 1,
@@ -71,12 +83,25 @@ const rememberAction = defineAction({
         collection: collectionOption,
         id: ['id', 'default: a new one; the same id again replaces the text'],
         payload: ['json', 'an object that says more of it'],
+        expires: ['time', 'from then on it is not found, and the platform deletes it; default: it stays'],
       },
       example: 'flotilla remember \'The lighthouse is repaired\' --payload \'{"by":"scout"}\'',
-      render: ({ collection, id }) => `remembered in ${collection} as ${id}`,
+      render: ({ collection, id, expires_at: expires }) =>
+        `remembered in ${collection} as ${id}${expires === undefined ? '' : `, until ${expires}`}`,
     },
   ],
 })
+
+/** The text itself. Throws AppError `bad_request` for one that is no time, and for the past: nothing would be found. */
+function laterTime(text: string): string {
+  const micros = microsOf(text)
+  if (micros !== undefined && micros / 1_000 > Date.now()) return text
+  const fault = micros === undefined ? 'no time' : 'in the past'
+  throw new AppError(
+    'bad_request',
+    `--expires is ${JSON.stringify(text)}, ${fault}: give a later one, such as 2030-01-31T12:00:00Z.`,
+  )
+}
 
 function payloadOf(text: string): unknown {
   try {
@@ -121,6 +146,9 @@ const recallAction = defineAction({
               score: ({ score }) => `${score.toFixed(3)}${score < weakBelow ? ' weak' : ''}`,
               id: ({ id }) => id,
               text: ({ payload }) => shownOf(payload),
+              ...(results.some((hit) => hit.expires_at !== undefined) && {
+                expires: (hit) => hit.expires_at ?? null,
+              }),
             }),
         ...warnings,
       ],

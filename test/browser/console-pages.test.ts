@@ -61,6 +61,32 @@ test('an id is what it was: typed, in a link, in the address, and after a reload
   }
 })
 
+test('points are listed without a question, the newest or oldest first, with their expiry', async () => {
+  const client = await platform.clientOf('lister')
+  await client.memory.remember('posts', [
+    { text: 'Assam', payload: { updated_at: '2026-01-01' }, expires_at: '2999-01-31T12:00:00Z' },
+    { text: 'Yunnan', payload: { updated_at: '2026-01-02' } },
+    { text: 'Sencha' },
+  ])
+  await client.close()
+  const page = await platform.signedIn('viewer')
+  await page.goto(`${platform.consoleUrl}search`)
+  await page.getByRole('link', { name: 'posts', exact: true }).click()
+  const listed = page.getByRole('list', { name: 'Points' }).locator('> li')
+  const areListed = async (...texts: RegExp[]) => {
+    // The one without a time comes last in both orders.
+    await listed.filter({ hasText: 'Sencha' }).waitFor()
+    expect(await listed.allInnerTexts()).toEqual(texts.map((text) => expect.stringMatching(text)))
+  }
+  await areListed(/Yunnan/, /Assam/, /Sencha/)
+  expect(await listed.first().innerText()).not.toContain('expires')
+  await page.getByLabel('Without a text, list').selectOption('the oldest first')
+  await page.getByRole('button', { name: 'Search', exact: true }).click()
+  await page.getByRole('region', { name: 'Points of posts, the oldest first' }).waitFor()
+  await areListed(/expires .*2999/, /Yunnan/, /Sencha/)
+  expect(await violationsOf(page)).toEqual([])
+})
+
 test('a page that cannot be drawn says so, and leads on; the others stay', async () => {
   const page = await platform.signedIn('admin')
   const agents = '**/api/v1/agents'

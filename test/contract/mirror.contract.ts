@@ -5,7 +5,9 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Mirror, MirrorOperation, MirrorPosition, MirrorRow } from '#engines/relational/mirror/port.ts'
+import { prepareMirror } from '#engines/relational/mirror/tables.ts'
 import { sqlState } from '#engines/relational/port.ts'
+import { silentLog } from '../support/relational.ts'
 
 export interface MirrorHarness {
   /** A mirror of its own; closed by the suite. */
@@ -28,6 +30,7 @@ export function describeMirror(driverName: string, harness: MirrorHarness): void
     describeApply(mirror)
     describeReads(mirror)
     describeGenerations(mirror)
+    describeEarlierTables(mirror)
   })
 }
 
@@ -61,11 +64,12 @@ function describeApply(mirror: Get): void {
         title: `it's "1" \\ ü🙂`,
         tags: ['a', 'b,c', ''],
         updatedAt: new Date('2026-11-21T01:02:03.004Z'),
+        expiresAt: new Date('2027-01-31T12:00:00.005Z'),
         payload: { title: 'x', deep: { __proto__: 1, '': [null, 1.5] } },
       })
       await mirror().apply(target, [operation(0, 5, 'a', row)], [{ partition: 0, next: 6 }])
       const { rows } = await mirror().write.query(
-        `select e.id, vector_dims(e.embedding) as v, m.title, m.status, m.tags, m.mind_path, m.updated_at, m.payload
+        `select e.id, vector_dims(e.embedding) as v, m.title, m.status, m.tags, m.mind_path, m.updated_at, m.payload, m.expires_at
          from vectors.embeddings e join vectors.metadata m using (collection, id)`,
       )
       expect(rows).toEqual([
@@ -78,6 +82,7 @@ function describeApply(mirror: Get): void {
           mind_path: null,
           updated_at: row.updatedAt,
           payload: row.payload,
+          expires_at: row.expiresAt,
         },
       ])
       expect(await mirror().positions(target)).toEqual([{ partition: 0, next: 6 }])
@@ -298,6 +303,36 @@ function describeGenerations(mirror: Get): void {
   })
 }
 
+function describeEarlierTables(mirror: Get): void {
+  test('tables of a release without expiries get their column, those of a rebuild, too', async () => {
+    const { write } = mirror()
+    const next = (await mirror().liveGeneration()) + 1
+    await mirror().createGeneration(next)
+    await write.query(
+      `alter table vectors.metadata drop column expires_at;
+       alter table vectors_build.metadata_g${next} drop column expires_at;
+       delete from public.platform_migrations where name = '003-mirror-expires-at.sql'`,
+    )
+    await prepareMirror(write, silentLog)
+    const expiresAt = new Date('2027-01-31T12:00:00.005Z')
+    for (const generation of [next - 1, next]) {
+      await mirror().apply(
+        { generation, epoch: 9 },
+        [operation(0, 0, `e${generation}`, rowOf(1, { expiresAt }))],
+        [],
+      )
+    }
+    const expiring = 'select id, expires_at from vectors.metadata where expires_at is not null'
+    expect((await write.query(expiring)).rows).toEqual([{ id: `e${next - 1}`, expires_at: expiresAt }])
+    await mirror().promoteGeneration(next)
+    expect((await write.query(expiring)).rows).toEqual([{ id: `e${next}`, expires_at: expiresAt }])
+    const { rows } = await write.query(
+      `select indexname from pg_indexes where schemaname = 'vectors' and indexdef like '%(expires_at)%'`,
+    )
+    expect(rows).toHaveLength(1)
+  })
+}
+
 export function rowOf(seed: number, fields: Partial<MirrorRow> = {}): MirrorRow {
   const embedding = Float32Array.from({ length: 1536 }, (_, i) => Math.sin(i * (seed + 1)))
   return {
@@ -307,6 +342,7 @@ export function rowOf(seed: number, fields: Partial<MirrorRow> = {}): MirrorRow 
     tags: null,
     mindPath: null,
     updatedAt: null,
+    expiresAt: null,
     payload: {},
     ...fields,
   }

@@ -3,7 +3,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Mirror, MirrorRow } from '#engines/relational/mirror/port.ts'
+import type { Mirror, MirrorOperation, MirrorRow } from '#engines/relational/mirror/port.ts'
 import { sqlState } from '#engines/relational/port.ts'
 import {
   loadPgSearch,
@@ -48,6 +48,8 @@ function makeVectors(): number[][] {
   })
 }
 
+const farAway = new Date('2999-01-31T12:00:00.123Z')
+
 const vectorOf = (n: number): number[] => vectors[n]!
 
 const rowOf = (n: number): MirrorRow => ({
@@ -57,6 +59,7 @@ const rowOf = (n: number): MirrorRow => ({
   tags: n % 2 === 0 ? ['even', `t${n % 5}`] : null,
   mindPath: `notes/${n}.md`,
   updatedAt: new Date(Date.UTC(2026, 0, 1) + n * 60_000),
+  expiresAt: n === 42 ? farAway : null,
   payload: { n, nested: { text: `"quoted" ${n} 😀` } },
 })
 
@@ -98,6 +101,17 @@ function alongTheIndex(mirror: Mirror): Pick<Mirror, 'driver' | 'read'> {
   }
 }
 
+/** Each is as near as a row that stays, and would be found and counted in every test below. */
+function expiredRows(): MirrorOperation[] {
+  return Array.from({ length: total / 8 }, (_, i) => ({
+    partition: 2,
+    offset: i,
+    collection: collectionOf(i * 8),
+    id: `gone-${i}`,
+    row: { ...rowOf(i * 8), expiresAt: new Date(Date.now() - i) },
+  }))
+}
+
 async function fill(mirror: Mirror): Promise<void> {
   const generation = await mirror.adoptGeneration(1)
   for (let from = 0; from < total; from += 240) {
@@ -110,6 +124,7 @@ async function fill(mirror: Mirror): Promise<void> {
     }))
     await mirror.apply({ generation, epoch: 1 }, operations, [{ partition: 0, next: from + 240 }])
   }
+  await mirror.apply({ generation, epoch: 1 }, expiredRows(), [])
   await mirror.write.query('analyze vectors.embeddings; analyze vectors.metadata')
 }
 
@@ -195,6 +210,7 @@ export function describeSearchPg(driver: string, harness: SearchPgHarness): void
           score: expect.closeTo(1, 6),
           payload: rowOf(42).payload,
           vector: Array.from(Float32Array.from(vectorOf(42))),
+          expiresAt: farAway.getTime(),
         },
       ])
     })

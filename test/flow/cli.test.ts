@@ -104,6 +104,24 @@ describe('flotilla with a running platform', () => {
     expect(some.results).toHaveLength(1)
     const wrong = JSON.parse(await flotilla(['recall', 'lamp', '--where', 'text'], ''))
     expect(wrong.error).toMatchObject({ code: 'bad_request' })
+    const expires = '2999-01-31T12:00:00.000Z'
+    const brief = await flotilla(['remember', 'Fog', '--id', 'fog', '--expires', '2999-01-31'], '')
+    expect(JSON.parse(brief)).toEqual({
+      collection: 'almemsha',
+      id: 'fog',
+      expires_at: '2999-01-31T00:00:00.000Z',
+    })
+    expect(JSON.parse(await flotilla(['remember', 'Fog', '--id', 'fog', '--expires', expires], ''))).toEqual({
+      collection: 'almemsha',
+      id: 'fog',
+      expires_at: expires,
+    })
+    const fog = JSON.parse(await flotilla(['recall', 'fog', '--where', 'text~fog'], ''))
+    expect(fog.results).toEqual([expect.objectContaining({ id: 'fog', expires_at: expires })])
+    for (const time of ['30d', '2026-01-01']) {
+      const refused = JSON.parse(await flotilla(['remember', 'Fog', '--expires', time], ''))
+      expect(refused.error).toMatchObject({ code: 'bad_request', message: expect.stringContaining(time) })
+    }
     for (const words of [['remember'], ['recall']]) {
       expect(JSON.parse(await flotilla([...words, ''], '')).error.message).toMatch(/text/)
       expect(JSON.parse(await flotilla([...words, '-'], '\n')).error.message).toMatch(/text/)

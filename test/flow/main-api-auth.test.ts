@@ -53,9 +53,10 @@ test('an agent key buys a custom token, that an ID token, and that lets its agen
   ])
   const { permissions } = answered.json.data as { permissions: string[] }
   expect(permissions).toContain('GET /api/v1/me')
-  // A search takes its question in a body.
+  // A search takes its question in a body, and a list its filter.
   const notGet = permissions.filter((name) => !name.startsWith('GET '))
   expect(notGet.toSorted()).toEqual([
+    'POST /api/v1/collections/:collection/points',
     'POST /api/v1/collections/:collection/search',
     'PUT /api/v1/me/password',
   ])

@@ -95,6 +95,34 @@ export function describeSearchPgFlow(
       expect((await client.searchPg({ vector: axisVector(0), filterSql })).results).toEqual([])
     }, 180_000)
 
+    test('a point shows when it expires, and past that it is not found, behind a rebuild neither', async () => {
+      const expiring = (id: string, expiresAt: string) => ({
+        id,
+        vector: axisVector(5),
+        payload: { title: 'expiring' },
+        expires_at: expiresAt,
+      })
+      const written = await call(gateway.vectorUrl, '/v1/vectors/upsert', {
+        key,
+        body: {
+          collection: 'posts',
+          points: [expiring('far', '2999-01-31T12:00:00Z'), expiring('past', '2026-01-01T00:00:00Z')],
+        },
+      })
+      await applied(written.json.operation_id as string)
+      const found = async (filter: string) =>
+        (await send({ vector: axisVector(5), filter_sql: filter })).json.results
+      const far = expect.objectContaining({ id: 'far', expires_at: '2999-01-31T12:00:00.000Z' })
+      expect(await found(`title = 'expiring'`)).toEqual([far])
+      expect(await found(`title = 'expiring' AND expires_at < '2998-01-01'`)).toEqual([])
+      await rebuild(gateway.platform)
+      expect(await found(`title = 'expiring'`)).toEqual([far])
+      const { rows } = await gateway.platform.engines.mirror.write.query(
+        `select id, expires_at from vectors.metadata where title = 'expiring' and id = 'far'`,
+      )
+      expect(rows).toEqual([{ id: 'far', expires_at: new Date('2999-01-31T12:00:00Z') }])
+    }, 240_000)
+
     test('an answer after a write has that write, also while a rebuild replaces the tables', async () => {
       const { mirror } = gateway.platform.engines
       let over = false
@@ -115,8 +143,8 @@ export function describeSearchPgFlow(
         ])
         turns[over ? 'behind' : 'before'] += 1
       }
-      expect(await rebuilding).toMatchObject({ index: 'relational', generation: 2 })
-      expect(await mirror.liveGeneration()).toBe(2)
+      expect(await rebuilding).toMatchObject({ index: 'relational', generation: 3 })
+      expect(await mirror.liveGeneration()).toBe(3)
     }, 240_000)
 
     test.each([

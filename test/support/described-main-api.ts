@@ -81,6 +81,13 @@ export const mainApiRefusals: (Partial<DescribedCall> & {
     status: 404,
     code: 'collection_not_found',
   },
+  {
+    operationId: 'listPoints',
+    parameters: { path: { collection: 'none' } },
+    status: 404,
+    code: 'collection_not_found',
+  },
+  { operationId: 'listPoints', body: { limit: 0 }, status: 422, code: 'validation_failed' },
   { operationId: 'searchCollection', body: { like: 'nobody' }, status: 404, code: 'point_not_found' },
   { operationId: 'searchCollection', body: { limit: 1 }, status: 422, code: 'validation_failed' },
   {

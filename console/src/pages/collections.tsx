@@ -1,8 +1,10 @@
 /** The collections of vector memory: listed, made, deleted. */
 
 import { useState } from 'react'
+import { Link } from 'wouter'
 import { api, type Data, take } from '../data/api.ts'
 import { bytes, count, plural } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useChange } from '../data/query.ts'
 import { useMay } from '../session/permissions.ts'
 import { Confirm } from '../ui/confirm.tsx'
@@ -20,7 +22,7 @@ const columns: readonly Column<Collection>[] = [
     name: 'Collection',
     cell: ({ collection, description }) => (
       <>
-        {collection}
+        <Link href={linkTo('/search', null, { in: collection, order: 'newest' })}>{collection}</Link>
         {description !== null && <span className="dim"> {description}</span>}
       </>
     ),

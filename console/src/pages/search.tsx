@@ -1,4 +1,4 @@
-/** The collections of vector memory, and a search in them by a text. */
+/** The collections of vector memory, a search in them by a text, and lists of their points. */
 
 import { type FormEvent, useId } from 'react'
 import { Link } from 'wouter'
@@ -9,11 +9,11 @@ import { count, plural } from '../data/format.ts'
 import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { asksForAuditNotes, withCondition, withoutCondition } from '../data/where.ts'
-import { Copyable } from '../ui/copyable.tsx'
-import { Json } from '../ui/facts.tsx'
 import { Empty, Loaded } from '../ui/loaded.tsx'
 import { Page, Section } from '../ui/page.tsx'
 import { Collections } from './collections.tsx'
+import { PointEntry } from './point-entry.tsx'
+import { orders, Points } from './points.tsx'
 
 type Hit = Data['FoundPoints']['results'][number]
 
@@ -35,7 +35,7 @@ export default function Search() {
   )
 }
 
-const fields = ['text', 'like', 'in', 'where', 'limit', 'least'] as const
+const fields = ['text', 'like', 'in', 'where', 'limit', 'least', 'order'] as const
 
 /** Its answer is what the address says, so that a link shows the same. */
 function Question({ names }: { names: readonly string[] }) {
@@ -86,6 +86,16 @@ function Question({ names }: { names: readonly string[] }) {
             defaultValue={params.get('least') ?? ''}
           />
         </label>
+        <label>
+          Without a text, list
+          <select name="order" defaultValue={params.get('order') ?? ''}>
+            {orders.map(({ value, name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
         <button type="submit" className="primary">
           Search
         </button>
@@ -126,7 +136,13 @@ function Answer({ first }: { first: string }) {
     (name) => params.get(name) ?? '',
   ) as [string, string, string, string, string]
   const collection = params.get('in') ?? first
-  if (text === '' && like === '') return null
+  if (text === '' && like === '') {
+    return (
+      params.has('in') && (
+        <Points collection={collection}>{collection === 'fleet_notes' && <AuditHint />}</Points>
+      )
+    )
+  }
   const filter = filterWhere(where)
   const body: Data['CollectionSearch'] = {
     ...(text === '' ? { like } : { text }),
@@ -187,7 +203,7 @@ function HitList({ label, hits, collection }: { label: string; hits: readonly Hi
     <ol className="records" aria-label={label}>
       {hits.map((hit) => (
         <li key={hit.id}>
-          <HitEntry hit={hit} collection={collection} />
+          <PointEntry point={hit} collection={collection} />
         </li>
       ))}
     </ol>
@@ -213,51 +229,5 @@ function AuditHint() {
         Search audit notes
       </Link>
     </p>
-  )
-}
-
-function HitEntry({ hit, collection }: { hit: Hit; collection: string }) {
-  const [params] = useFilters()
-  const where = params.get('where')
-  const { id, score, payload = {} } = hit
-  const { title, text, status, tags, updated_at } = payload
-  const share = Math.max(0, Math.min(100, score * 100))
-  return (
-    <>
-      <div className="line">
-        <span>
-          <span className="bar" aria-hidden="true">
-            <span style={{ width: `${share}%` }} />
-          </span>
-          <span className="mono">{score.toFixed(3)}</span>
-        </span>
-        {typeof title === 'string' && <strong className="wrap">{title}</strong>}
-        <Copyable text={id} />
-        {typeof status === 'string' && <Value name="status" value={status} />}
-        {Array.isArray(tags) &&
-          tags.map((tag) => typeof tag === 'string' && <Value key={tag} name="tags" value={tag} />)}
-        {typeof updated_at === 'string' && <span className="dim">{updated_at}</span>}
-        <Link href={linkTo('/search', null, { in: collection, like: id, ...(where ? { where } : {}) })}>
-          Similar<span className="hidden"> to {id}</span>
-        </Link>
-      </div>
-      {typeof text === 'string' && <p className="wrap">{beginningOf(text)}</p>}
-      <Json label="Payload" value={payload} />
-    </>
-  )
-}
-
-const shownMax = 300
-
-function beginningOf(text: string): string {
-  return text.length > shownMax ? `${text.slice(0, shownMax).toWellFormed()}…` : text
-}
-
-/** Adds itself to the conditions. */
-function Value({ name, value }: { name: string; value: string }) {
-  const [params] = useFilters()
-  const where = withCondition(params.get('where') ?? '', `${name}=${value}`)
-  return (
-    <Link href={linkTo('/search', null, { ...Object.fromEntries(params), where })}>{`${name}=${value}`}</Link>
   )
 }

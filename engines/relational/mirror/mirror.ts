@@ -171,7 +171,8 @@ async function tablesOf(tx: SqlTransaction, generation: number): Promise<Tables>
 const createStage = `
   create temp table mirror_batch (
     collection text, id text, embedding vector(1536),
-    title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb
+    title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb,
+    expires_at timestamptz
   ) on commit delete rows;
   alter table pg_temp.mirror_batch alter column embedding set storage plain`
 
@@ -220,6 +221,7 @@ const stageColumns: CopyColumn[] = [
   { name: 'mind_path', type: 'text' },
   { name: 'updated_at', type: 'timestamptz' },
   { name: 'payload', type: 'jsonb' },
+  { name: 'expires_at', type: 'timestamptz' },
 ]
 
 async function upsert(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {
@@ -236,17 +238,17 @@ async function upsert(tx: SqlTransaction, tables: Tables, operations: MirrorOper
      select collection, id, embedding from pg_temp.mirror_batch
      on conflict (collection, id) do update set embedding = excluded.embedding
      where held.embedding is distinct from excluded.embedding;
-     insert into ${tables.metadata} (collection, id, title, status, tags, mind_path, updated_at, payload)
-     select collection, id, title, status, tags, mind_path, updated_at, payload from pg_temp.mirror_batch
+     insert into ${tables.metadata} (collection, id, title, status, tags, mind_path, updated_at, payload, expires_at)
+     select collection, id, title, status, tags, mind_path, updated_at, payload, expires_at from pg_temp.mirror_batch
      on conflict (collection, id) do update set
        title = excluded.title, status = excluded.status, tags = excluded.tags, mind_path = excluded.mind_path,
-       updated_at = excluded.updated_at, payload = excluded.payload`,
+       updated_at = excluded.updated_at, payload = excluded.payload, expires_at = excluded.expires_at`,
   )
 }
 
 function valuesOf({ collection, id }: MirrorOperation, row: MirrorRow): CopyValue[] {
-  const { embedding, title, status, tags, mindPath, updatedAt, payload } = row
-  return [collection, id, embedding, title, status, tags, mindPath, updatedAt, payload]
+  const { embedding, title, status, tags, mindPath, updatedAt, payload, expiresAt } = row
+  return [collection, id, embedding, title, status, tags, mindPath, updatedAt, payload, expiresAt]
 }
 
 async function remove(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {

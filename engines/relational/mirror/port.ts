@@ -36,6 +36,8 @@ export interface MirrorRow {
   tags: string[] | null
   mindPath: string | null
   updatedAt: Date | null
+  /** From then on no read shows the point; null for one that stays. */
+  expiresAt: Date | null
   payload: Record<string, unknown>
 }
 

@@ -47,7 +47,9 @@ export async function createTables(tx: SqlExecutor, tables: Tables): Promise<voi
     `create table ${tables.embeddings} (embedding vector(1536) not null, ${key});
      alter table ${tables.embeddings} alter column embedding set storage plain;
      create table ${tables.metadata} (
-       title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb not null, ${key});
+       title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb not null,
+       expires_at timestamptz, ${key});
+     create index ${nameOf(tables.metadata)}_expires_at on ${tables.metadata} (expires_at) where expires_at is not null;
      grant select on ${tables.embeddings}, ${tables.metadata} to ${readerRole}`,
   )
 }

@@ -9,8 +9,10 @@ import { type Call, get, post, read } from './transport.ts'
 import type {
   AcceptedDeletion,
   AcceptedOperation,
+  ChangedPayloads,
   Collection,
   OperationState,
+  PayloadChange,
   Point,
   ReadOptions,
   RecallOptions,
@@ -67,6 +69,16 @@ export interface Memory {
     filter: Filter,
     options?: WriteOptions & ReadOptions,
   ): Promise<AcceptedDeletion>
+  /**
+   * Sets and removes keys of payloads; vectors, other keys and expiries stay. Ids without a point are counted as `unknown`. Safe
+   * to repeat, so it is retried.
+   */
+  changePayload(
+    collection: string,
+    ids: string[],
+    change: PayloadChange,
+    options?: WriteOptions,
+  ): Promise<ChangedPayloads>
   /** One point; throws ProblemError `point_not_found`. */
   get(collection: string, id: string, options?: ReadOptions): Promise<StoredPoint>
   getMany(
@@ -175,6 +187,11 @@ export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
       keyed({
         ...post('v1/vectors/delete', { collection, filter, after: given.after }, given.signal),
         method: 'DELETE',
+        query: waitQuery(given),
+      }),
+    changePayload: (collection, ids, { set, remove }, given = {}) =>
+      keyed({
+        ...post('v1/vectors/payload', { collection, ids, set, remove }, given.signal),
         query: waitQuery(given),
       }),
     get: (collection, id, given = {}) =>

@@ -4,8 +4,11 @@ import type { Filter } from './filter.ts'
 
 export type JsonValue = null | string | number | boolean | JsonValue[] | { [key: string]: JsonValue }
 
-/** A vector, or a text of which the platform makes one, and that becomes `payload.text`. */
-export type Point = { id: string; payload?: { [key: string]: JsonValue } } & (
+/**
+ * A vector, or a text of which the platform makes one, and that becomes `payload.text`. From `expires_at` on, an ISO time, no read
+ * shows the point, and the platform deletes it.
+ */
+export type Point = { id: string; payload?: { [key: string]: JsonValue }; expires_at?: string | Date } & (
   | { vector: number[] | Float32Array; text?: undefined }
   | { text: string; vector?: undefined }
 )
@@ -36,6 +39,8 @@ export interface StoredPoint {
   id: string
   vector: number[]
   payload: { [key: string]: JsonValue }
+  /** When it expires, an ISO time; absent for a point that stays. */
+  expires_at?: string
 }
 
 export interface ReadOptions {
@@ -61,6 +66,8 @@ export interface Hit {
   score: number
   payload?: { [key: string]: JsonValue }
   vector?: number[]
+  /** When it expires, an ISO time; absent for a point that stays. */
+  expires_at?: string
 }
 
 export interface RecallOptions extends ReadOptions {
@@ -117,6 +124,8 @@ export interface ScrolledPoint {
   id: string
   payload?: { [key: string]: JsonValue }
   vector?: number[]
+  /** When it expires, an ISO time; absent for a point that stays. */
+  expires_at?: string
 }
 
 export interface ScrollAnswer {
@@ -146,6 +155,19 @@ export interface AcceptedDeletion extends AcceptedOperation {
   /** Points that matched. */
   deleted: number
   more: boolean
+}
+
+export interface ChangedPayloads extends AcceptedOperation {
+  /** Ids without a point. */
+  unknown: number
+}
+
+/** At least one of the two. The `text` of a point cannot be changed this way. */
+export interface PayloadChange {
+  /** Keys of the payload, with their new values. */
+  set?: { [key: string]: JsonValue }
+  /** Keys that are taken away. */
+  remove?: readonly string[]
 }
 
 export interface OperationState {

@@ -7,7 +7,7 @@ import { type ClientOptions, createClient } from '../src/client.ts'
 interface Sent {
   method: string
   path: string
-  body: { points?: { id: string; text?: string; vector?: number[] }[]; name?: string }
+  body: { points?: { id: string; text?: string; vector?: number[]; expires_at?: string }[]; name?: string }
   key: string | null
   bytes: number
 }
@@ -125,6 +125,40 @@ test('a batch of searches is one request, and its answers come in order', async 
   expect(await client.memory.searchBatch(searches)).toEqual(answers)
   const signal = AbortSignal.abort(new Error('too late'))
   await expect(client.searchBatch(searches, { signal })).rejects.toThrow('too late')
+})
+
+test('points are sent with their expiry, an ISO text or a Date, and read with it', async () => {
+  const expires_at = '2027-01-31T12:00:00.000Z'
+  const point = { id: 'a', vector: [1], payload: {}, expires_at }
+  const { client, sent } = clientOf(({ path }) =>
+    path.startsWith('/v1/vectors/get') ? Response.json(point) : applied(),
+  )
+  await client.remember('posts', [
+    { id: 'a', text: 'one', expires_at },
+    { text: 'two', expires_at: new Date(expires_at) },
+    { text: 'three' },
+  ])
+  await client.upsert('posts', [{ id: 'b', vector: [1], expires_at: new Date(expires_at) }])
+  const sentPoints = sent.flatMap(({ body }) => body.points ?? [])
+  expect(sentPoints.map((sent) => sent.expires_at)).toEqual([expires_at, expires_at, undefined, expires_at])
+  const found = await client.get('posts', 'a')
+  await client.upsert('posts', [found])
+  expect(sent.at(-1)!.body.points).toEqual([point])
+})
+
+test('payloads are changed by one request, which is repeated', async () => {
+  let refusals = 1
+  const answer = { operation_id: 'op', status: 'applied', collection: 'posts', points: 1, unknown: 1 }
+  const { client, sent } = clientOf(() =>
+    refusals-- > 0 ? problem(503, 'log_unavailable') : Response.json(answer),
+  )
+  const change = { set: { status: 'done', seen: null }, remove: ['draft'] }
+  expect(await client.changePayload('posts', ['a', 'b'], change, { wait: true })).toEqual(answer)
+  await client.memory.changePayload('posts', ['a'], { remove: ['draft'] })
+  const calls = sent.map(({ method, path, body }) => [method, path, body])
+  const first = ['POST', '/v1/vectors/payload?wait=true', { collection: 'posts', ids: ['a', 'b'], ...change }]
+  const last = ['POST', '/v1/vectors/payload', { collection: 'posts', ids: ['a'], remove: ['draft'] }]
+  expect(calls).toEqual([first, first, last])
 })
 
 test('collections are listed, made, shown and deleted by their names', async () => {

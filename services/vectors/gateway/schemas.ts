@@ -96,6 +96,20 @@ const expiresAt = Type.Unsafe<unknown>(
   ),
 )
 
+/** How pages of points are ordered. */
+export const orderBy = closedObject(
+  {
+    key: Type.Literal('updated_at', { description: 'The one key that points can be ordered by.' }),
+    direction: Type.Optional(Type.Enum(['asc', 'desc'], { type: 'string', default: 'asc' })),
+  },
+  {
+    title: 'OrderBy',
+    description:
+      'By the time in the payload, an ISO 8601 text; points without one come last. Default: by id. `next_offset` is ' +
+      'then a place in this order.',
+  },
+)
+
 /** As answers show it. */
 export const answeredExpiry = Type.Optional(
   Type.String({ format: 'date-time', description: 'When the point expires; left out where it stays.' }),
@@ -173,7 +187,14 @@ export function rowsOf(given: { limit?: number; with_payload?: boolean; with_vec
   return { limit, withPayload, withVector }
 }
 
-export function withPlainVector<P extends { vector?: Float32Array }>(point: P) {
-  const plain: unknown = point.vector ? { ...point, vector: Array.from(point.vector) } : point
-  return plain as Omit<P, 'vector'> & { vector?: number[] }
+/** The expiry as answers show it: nothing for a point that stays. */
+export function expiryOf({ expiresAt }: { expiresAt?: number }): { expires_at?: string } {
+  return expiresAt === undefined ? {} : { expires_at: new Date(expiresAt).toISOString() }
+}
+
+/** A point or a hit as answers show it: the vector as a plain array, the expiry as a text. */
+export function answeredPoint<P extends { vector?: Float32Array; expiresAt?: number }>(point: P) {
+  const vector = point.vector && { vector: Array.from(point.vector) }
+  const shown: unknown = { ...point, ...vector, ...expiryOf(point) }
+  return shown as Omit<P, 'vector' | 'expiresAt'> & { vector?: number[]; expires_at?: string }
 }

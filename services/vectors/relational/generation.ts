@@ -169,7 +169,11 @@ function positionsAfter(
 /** Deeper than anything a gateway accepts; PostgreSQL fails somewhere beyond a thousand levels. */
 const depthMax = 128
 
-export function rowOf({ vector, payload }: Extract<PointOperation, { kind: 'upsert' }>): MirrorRow {
+export function rowOf({
+  vector,
+  payload,
+  expiresAt,
+}: Extract<PointOperation, { kind: 'upsert' }>): MirrorRow {
   const clean = cleanValue(payload, 1) as Payload
   return {
     embedding: vector,
@@ -179,6 +183,7 @@ export function rowOf({ vector, payload }: Extract<PointOperation, { kind: 'upse
     mindPath: textOf(clean.mind_path),
     updatedAt: timestampOf(clean.updated_at),
     payload: clean,
+    expiresAt: expiresAt === undefined ? null : new Date(expiresAt),
   }
 }
 

@@ -16,6 +16,8 @@ import type { NamedCollection } from '../../collections/registry.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   after,
+  answeredExpiry,
+  answeredPoint,
   answeredVector,
   closedObject,
   collection,
@@ -61,7 +63,7 @@ const body = closedObject(
   { title: 'GetRequest' },
 )
 
-const point = { id: Type.String(), vector: answeredVector, payload }
+const point = { id: Type.String(), vector: answeredVector, payload, expires_at: answeredExpiry }
 
 const storedPoint = Type.Object(point, { title: 'StoredPoint' })
 const textOf = createRowText<object>(storedPoint)
@@ -79,6 +81,7 @@ const answer = Type.Object(
     id: Type.Optional(point.id),
     vector: Type.Optional(point.vector),
     payload: Type.Optional(point.payload),
+    expires_at: point.expires_at,
     points: Type.Optional(Type.Array(Type.Object(point))),
     missing: Type.Optional(Type.Array(Type.String())),
   },
@@ -115,7 +118,7 @@ export function registerGet(scope: FastifyInstance, gateway: Gateway): void {
       const asked = { gateway, request, reply, collection, wanted, after: given.after, isOne }
       if (!isOne) return many(asked) as never
       const [found] = await read(asked)
-      return plain(found!) as Static<typeof answer>
+      return answeredPoint(found!) as Static<typeof answer>
     },
   )
   app.post(
@@ -168,7 +171,7 @@ async function many(asked: Asked): Promise<object> {
   const { gateway, request, reply, collection, wanted } = asked
   if (wanted.length <= pointsPerPiece) {
     const points = await read(asked)
-    return { points: points.map(plain), missing: missingOf(wanted, points) }
+    return { points: points.map(answeredPoint), missing: missingOf(wanted, points) }
   }
   return answers.hold(request, reply, async () => {
     const pieces = manyPieces(gateway.context.engines.vectors, collection.stored, wanted, await read(asked))
@@ -219,11 +222,7 @@ function manyPieces(vectors: Pick<VectorStore, 'get'>, stored: string, wanted: s
   return {
     begin: '{"points":[',
     end: () => `],"missing":${JSON.stringify(missing)}}`,
-    textOf: (one: Point) => textOf(plain(one)),
+    textOf: (one: Point) => textOf(answeredPoint(one)),
     pieces: pieces(),
   }
-}
-
-function plain(point: Point) {
-  return { id: point.id, vector: Array.from(point.vector), payload: point.payload }
 }

@@ -12,15 +12,17 @@ import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
   after,
+  answeredExpiry,
+  answeredPoint,
   answeredVector,
   closedObject,
   collection,
   limit,
+  orderBy,
   payload,
   pointId,
   readProblems,
   rowsOf,
-  withPlainVector,
 } from '../schemas.ts'
 
 const body = closedObject(
@@ -29,20 +31,7 @@ const body = closedObject(
     limit: Type.Optional(limit),
     offset: absentOr(pointId),
     filter: Type.Optional(filterShape),
-    order_by: absentOr(
-      closedObject(
-        {
-          key: Type.Literal('updated_at', { description: 'The one key that points can be ordered by.' }),
-          direction: Type.Optional(Type.Enum(['asc', 'desc'], { type: 'string', default: 'asc' })),
-        },
-        {
-          title: 'OrderBy',
-          description:
-            'By the time in the payload, an ISO 8601 text; points without one come last. Default: by id. `next_offset` is ' +
-            'then a place in this order.',
-        },
-      ),
-    ),
+    order_by: absentOr(orderBy),
     with_payload: Type.Optional(Type.Boolean({ default: true })),
     with_vector: Type.Optional(Type.Boolean({ default: false })),
     after,
@@ -51,7 +40,12 @@ const body = closedObject(
 )
 
 const point = Type.Object(
-  { id: Type.String(), payload: Type.Optional(payload), vector: Type.Optional(answeredVector) },
+  {
+    id: Type.String(),
+    payload: Type.Optional(payload),
+    vector: Type.Optional(answeredVector),
+    expires_at: answeredExpiry,
+  },
   { title: 'ScrolledPoint' },
 )
 const textOf = createRowText<object>(point)
@@ -107,7 +101,7 @@ export function registerScroll(scope: FastifyInstance, gateway: Gateway): void {
         const isWhole = first.next === null || first.points.length === query.limit
         if (!isWhole) return sendRows(reply, pageOf(first, read, query.limit)) as never
         return {
-          points: first.points.map(withPlainVector),
+          points: first.points.map(answeredPoint),
           next_offset: first.next,
         } as Static<typeof answer>
       })
@@ -126,7 +120,7 @@ function pageOf(first: ScrollResult, read: ReadPoints, limit: number) {
     for (let page = first; ; page = await read({ limit: left, offset: next })) {
       const texts: string[] = []
       for (const scrolled of page.points) {
-        const text = textOf(withPlainVector(scrolled))
+        const text = textOf(answeredPoint(scrolled))
         const size = Buffer.byteLength(text) + 1
         if (bytes > 0 && bytes + size > pageBytesMax - frameBytes) {
           next = scrolled.place ?? scrolled.id

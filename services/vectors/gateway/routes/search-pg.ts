@@ -15,8 +15,10 @@ import {
   absentOr,
   after,
   afterProblems,
+  answeredExpiry,
   answeredVector,
   closedObject,
+  expiryOf,
   limit,
   payload,
   rowsOf,
@@ -30,7 +32,7 @@ const body = closedObject(
       maxLength: 63,
       description:
         'A table of the schema vectors with a column of type vector(1536). embeddings holds the points of all collections, ' +
-        'with the columns collection, id, title, status, tags, mind_path, updated_at and payload to filter on.',
+        'with the columns collection, id, title, status, tags, mind_path, updated_at, expires_at and payload to filter on.',
       examples: ['embeddings'],
     }),
     vector,
@@ -61,6 +63,7 @@ const hit = Type.Object(
     score: Type.Number({ description: 'Cosine similarity.' }),
     payload: Type.Optional(payload),
     vector: Type.Optional(answeredVector),
+    expires_at: answeredExpiry,
   },
   { title: 'TableHit' },
 )
@@ -125,7 +128,7 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
       const found = await withAudit(gateway, request, reply, { collection: given.table }, () => searching)
       const { hits, eligible } = found
       const figures = { took_ms: Math.round(performance.now() - begun), records_scanned: eligible }
-      const whole = () => ({ results: hits, ...figures }) as Static<typeof answer>
+      const whole = () => ({ results: hits.map(shown), ...figures }) as Static<typeof answer>
       return query.limit <= pointsPerPiece ? whole() : (sendHits(request, reply, hits, figures) as never)
     },
   )
@@ -137,7 +140,10 @@ async function sendHits(request: FastifyRequest, reply: FastifyReply, hits: PgHi
   const texts: string[] = []
   let bytes = 0
   while (hits.length > 0) {
-    const text = hits.splice(0, pointsPerPiece).map(textOf).join(',')
+    const text = hits
+      .splice(0, pointsPerPiece)
+      .map((hit) => textOf(shown(hit)))
+      .join(',')
     texts.push(text)
     bytes += text.length
     await nextTurn()
@@ -152,6 +158,10 @@ async function sendHits(request: FastifyRequest, reply: FastifyReply, hits: PgHi
 /** Rows that were sent are dropped. */
 async function* taken(texts: string[]): AsyncGenerator<string[]> {
   while (texts.length > 0) yield texts.splice(0, 1)
+}
+
+function shown({ expiresAt, ...hit }: PgHit) {
+  return expiresAt === undefined ? hit : { ...hit, ...expiryOf({ expiresAt }) }
 }
 
 function queryOf(given: Static<typeof body>, caller: string): PgQuery {

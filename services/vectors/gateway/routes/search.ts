@@ -15,6 +15,8 @@ import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
   after,
+  answeredExpiry,
+  answeredPoint,
   answeredVector,
   closedObject,
   collection,
@@ -24,7 +26,6 @@ import {
   rowsOf,
   text,
   vector,
-  withPlainVector,
 } from '../schemas.ts'
 
 export const searchRequest = closedObject(
@@ -48,12 +49,13 @@ const hit = Type.Object(
     score: Type.Number({ description: 'Cosine similarity.' }),
     payload: Type.Optional(payload),
     vector: Type.Optional(answeredVector),
+    expires_at: answeredExpiry,
   },
   { title: 'Hit' },
 )
 const textOf = createRowText<object>(hit)
 
-export const hitText = (one: Hit) => textOf(withPlainVector(one))
+export const hitText = (one: Hit) => textOf(answeredPoint(one))
 
 export const searchAnswer = Type.Object(
   {
@@ -145,7 +147,7 @@ export function figuresOf({ eligible }: SearchResult, warnings: string[], begun:
 
 /** For a result whose hits are all filled. */
 export function wholeAnswer({ hits }: SearchResult, figures: ReturnType<typeof figuresOf>) {
-  return { results: hits.map(withPlainVector), ...figures } as Static<typeof searchAnswer>
+  return { results: hits.map(answeredPoint), ...figures } as Static<typeof searchAnswer>
 }
 
 export type Question = Omit<SearchQuery, 'vector'>
@@ -178,8 +180,11 @@ export async function* filledHits(
     yield some.flatMap(({ id, score }) => {
       const point = found.get(id)
       if (!point) return []
-      const { payload, vector } = point
-      return [{ id, score, ...(withPayload ? { payload } : {}), ...(withVector ? { vector } : {}) }]
+      const { payload, vector, expiresAt } = point
+      const expiry = expiresAt === undefined ? {} : { expiresAt }
+      return [
+        { id, score, ...(withPayload ? { payload } : {}), ...(withVector ? { vector } : {}), ...expiry },
+      ]
     })
   }
 }

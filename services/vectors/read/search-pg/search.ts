@@ -7,10 +7,10 @@ import { parseStoredName } from '#engines/vectors/collections.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { createTurns } from '#lib/turns.ts'
 import type { Collections } from '../../collections/registry.ts'
+import { createEligibleRows } from './eligible.ts'
 import { isChangedTable, isOverLimit, isTimeout, problemOf, queryTimeout } from './faults.ts'
 import { loadFilterCompiler, withTimeLimit } from './filter.ts'
 import {
-  createEligibleRows,
   exactStatement,
   indexedStatement,
   keysFilter,
@@ -39,6 +39,8 @@ export interface PgHit {
   /** 1 − cosine distance. */
   score: number
   payload?: Record<string, unknown>
+  /** In ms since 1970; absent for a row that stays. */
+  expiresAt?: number
   /** float32 values. */
   vector?: number[]
 }
@@ -62,7 +64,12 @@ const suspectMs = 3_600_000
 const suspectsMax = 1_000
 const triesMax = 1_000
 /** The same for all reads, so that the settings of a connection never change. Times without a zone are UTC. */
-const everywhere = { TimeZone: 'UTC', DateStyle: 'ISO, MDY' }
+const everywhere = {
+  TimeZone: 'UTC',
+  DateStyle: 'ISO, MDY',
+  // Keys of expired rows are looked up in a hash table, also when a million points expire at once.
+  hash_mem_multiplier: '64',
+}
 export const serverSettings = {
   ...everywhere,
   'hnsw.ef_search': '128',
@@ -82,6 +89,7 @@ interface Row {
   distance: number | null
   payload?: Record<string, unknown> | null
   vector?: string
+  expires_at?: Date | null
   eligible?: number
 }
 
@@ -242,7 +250,7 @@ async function exact(parts: StatementParts, params: SqlValue[], read: ReadRows):
 }
 
 function hitsOf(rows: Row[]): PgHit[] {
-  return rows.flatMap(({ collection, id, distance, payload, vector }) => {
+  return rows.flatMap(({ collection, id, distance, payload, vector, expires_at: expiresAt }) => {
     // Only in tables of others: no vector, or the zero vector, which has no cosine distance.
     if (distance === null || Number.isNaN(distance)) return []
     return [
@@ -251,6 +259,7 @@ function hitsOf(rows: Row[]): PgHit[] {
         id: String(id),
         score: 1 - distance,
         ...(payload === undefined ? {} : { payload: payload ?? {} }),
+        ...(expiresAt && { expiresAt: expiresAt.getTime() }),
         ...(vector === undefined
           ? {}
           : { vector: Array.from(Float32Array.from(JSON.parse(vector) as number[])) }),

@@ -1,15 +1,12 @@
 /**
- * The SQL statements of search-pg: nearest rows by index or exactly, and how many rows there are; and the searches that
- * take several statements.
+ * The SQL statements of search-pg: nearest rows by index or exactly, and how many rows there are; and the search that takes
+ * several statements. None of them sees a row that has expired.
  */
 
-import { LRUCache } from 'lru-cache'
 import type { SqlResult, SqlValue } from '#engines/relational/port.ts'
-import { withTimeout } from '#lib/backoff.ts'
-import { isTimeout } from './faults.ts'
 import { type EmittedFilter, withTimeLimit } from './filter.ts'
 import { type Column, quoteName } from './filter-types.ts'
-import { joinedAlias, type ReadRows, type SearchTable, tableAlias } from './tables.ts'
+import { joinedAlias, type SearchTable, tableAlias } from './tables.ts'
 
 export interface StatementParts {
   table: SearchTable
@@ -17,6 +14,8 @@ export interface StatementParts {
   withPayload: boolean
   withVector: boolean
 }
+
+type Parts = Pick<StatementParts, 'table' | 'filter'>
 
 /** The filter's parameters come first: the vector and the limit follow them. */
 export function parametersOf(
@@ -62,8 +61,8 @@ function sliceStatement(filter: EmittedFilter, sliceMs: number): string {
   return `select ${tableAlias}.collection, ${tableAlias}.id, asked.matches,
       case when asked.matches then ${tableAlias}.embedding <=> ${vector}::vector end as distance
     from (
-        select collection, id, embedding from vectors.embeddings
-        where (collection, id) > (${collection}::pg_catalog.text, ${id}::pg_catalog.text)
+        select collection, id, embedding from vectors.embeddings as row
+        where (collection, id) > (${collection}::pg_catalog.text, ${id}::pg_catalog.text) and ${lastingKey('row')}
         order by collection, id limit ${rows}::pg_catalog.int4) as ${tableAlias}
       left join vectors.metadata as ${joinedAlias} using (collection, id)
       cross join lateral (
@@ -98,21 +97,24 @@ export function withoutCollections(
 }
 
 /** How many rows there are, exactly. */
-function countStatement(table: SearchTable): string {
-  return `select count(*) as eligible from ${tableOf(table)} as ${tableAlias}`
+export function countStatement(table: SearchTable): string {
+  return `select count(*) as eligible from ${rowsOf({ table, filter: undefined })}`
 }
 
 /**
  * How many rows the planner expects of the filter; the parameters are the filter's. Where the joined table
  * alone is enough, only that is asked: for a join by two correlated columns the planner expects too few rows.
  */
-function estimateStatement(parts: Pick<StatementParts, 'table' | 'filter'>): string {
+export function estimateStatement(parts: Parts): string {
   const { columns = [], sql } = parts.filter ?? {}
   const isKey = ({ name }: Column) => name === 'id' || name === 'collection'
   const joins = columns.some(({ alias }) => alias === joinedAlias)
   const alone = joins && columns.every((column) => column.alias === joinedAlias || isKey(column))
   const key = `lateral (select ${keyOf(parts.table, joinedAlias)}) as ${tableAlias}`
-  const rows = alone ? `vectors.metadata as ${joinedAlias}, ${key} where ${sql}` : rowsOf(parts)
+  const lasting = parts.table.expires ? ` and ${lastingRow}` : ''
+  const rows = alone
+    ? `vectors.metadata as ${joinedAlias}, ${key} where ${sql}${lasting}`
+    : rowsOf(parts, expectedKey)
   return `explain (format json) select 1 from ${rows}`
 }
 
@@ -128,13 +130,33 @@ function paramsIn(filter: EmittedFilter | undefined): number {
   return filter?.params.length ?? 0
 }
 
-function rowsOf({ table, filter }: Pick<StatementParts, 'table' | 'filter'>): string {
+function rowsOf({ table, filter }: Parts, lasting = lastingKey): string {
   const joins = filter?.columns.some(({ alias }) => alias === joinedAlias) ?? false
   const own = `${tableOf(table)} as ${tableAlias}`
   // Tables of the embedded engine are all ours: each of their rows has its other half.
   const kind = filter?.limited ? 'join' : 'left join'
   const joined = `${own} ${kind} vectors.metadata as ${joinedAlias} on ${sameKey(table, joinedAlias, tableAlias)}`
-  return `${joins ? joined : own}${filter === undefined ? '' : ` where ${filter.sql}`}`
+  const shown = table.expires ? [joins ? lastingRow : lasting(tableAlias)] : []
+  const conditions = [...(filter ? [filter.sql] : []), ...shown]
+  return `${joins ? joined : own}${conditions.length === 0 ? '' : ` where ${conditions.join(' and ')}`}`
+}
+
+/** Where the table that says when rows expire is joined anyway. */
+const lastingRow = `(${joinedAlias}.expires_at is null or ${joinedAlias}.expires_at > pg_catalog.now())`
+
+/**
+ * The row of `embeddings` has not expired. The keys of those that have are read once, from an index: they are few, until the
+ * platform deletes them, so that a search that needs nothing else of `metadata` does not join it.
+ */
+function lastingKey(alias: string): string {
+  return `(${alias}.collection, ${alias}.id) not in (
+    select gone.collection, gone.id from vectors.metadata as gone where gone.expires_at <= pg_catalog.now())`
+}
+
+/** The same for statements that are planned only: of `not in` the planner assumes that it leaves half of the rows. */
+function expectedKey(alias: string): string {
+  return `not exists (select from vectors.metadata as gone where gone.expires_at <= pg_catalog.now()
+    and gone.collection = ${alias}.collection and gone.id = ${alias}.id)`
 }
 
 /** Payloads and vectors are fetched for the rows of the answer alone. */
@@ -145,6 +167,7 @@ function wantedOf({ table, withPayload, withVector }: StatementParts): string {
   return [
     withPayload && table.payload !== 'none' ? `, ${one('payload', payloads)} as payload` : '',
     withVector ? `, ${one(table.vector, tableOf(table))}::pg_catalog.text as vector` : '',
+    table.expires ? `, ${one('expires_at', 'vectors.metadata')} as expires_at` : '',
   ].join('')
 }
 
@@ -225,69 +248,4 @@ function nearerFirst(a: Match, b: Match): number {
 /** The order of UTF-8 bytes is that of code points. */
 function compareText(a: string, b: string): number {
   return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b))
-}
-
-const keptMs = 5_000
-/** After this time a search gets the old figure, and starts counting again in the background. */
-const renewedMs = 3_000
-/** For a table that takes long to count: the share of time that may be spent on counting. */
-const countingShare = 0.02
-/** How long a search waits for the first count of a table. */
-const countPatienceMs = 1_000
-const keptMax = 1_000
-
-type Parts = Pick<StatementParts, 'table' | 'filter'>
-
-/** How many rows a search goes through, at most five seconds old where counting is quick. With a filter the result is an estimate; without one it is exact, except for tables that are too large to count. */
-export function createEligibleRows() {
-  const kept = new LRUCache<string, { at: number; tookMs: number; rows: number }>({ max: keptMax })
-  const asked = new Map<string, Promise<number>>()
-
-  async function estimate(parts: Parts, read: ReadRows): Promise<number> {
-    const { rows } = await read<Record<string, [{ Plan: { 'Plan Rows': number } }]>>(
-      estimateStatement(parts),
-      parts.filter?.params ?? [],
-    )
-    return Object.values(rows[0]!)[0]![0].Plan['Plan Rows']
-  }
-  async function count({ table }: Parts, read: ReadRows): Promise<number> {
-    const { rows } = await read<{ eligible: number }>(countStatement(table), [])
-    return rows[0]!.eligible
-  }
-  async function ask(parts: Parts, read: ReadRows): Promise<number> {
-    if (parts.filter !== undefined) return estimate(parts, read)
-    const tooLong = new Error('counting takes too long')
-    try {
-      return await withTimeout(count(parts, read), countPatienceMs, () => tooLong)
-    } catch (error) {
-      // A table that is too large to count gets the planner's estimate.
-      if (error === tooLong || isTimeout(error)) return estimate(parts, read)
-      throw error
-    }
-  }
-  function renew(key: string, parts: Parts, read: ReadRows): Promise<number> {
-    const running = asked.get(key)
-    if (running) return running
-    const at = performance.now()
-    const asking = ask(parts, read)
-      .then((rows) => {
-        kept.set(key, { at, tookMs: performance.now() - at, rows })
-        return rows
-      })
-      .finally(() => asked.delete(key))
-    asked.set(key, asking)
-    return asking
-  }
-  /** `read` is used where the figure must be asked for. */
-  return async (parts: Parts, read: ReadRows): Promise<number> => {
-    const { table, filter } = parts
-    const key = JSON.stringify([table.name, filter?.sql ?? '', filter?.params ?? []])
-    const found = kept.get(key)
-    if (found === undefined) return renew(key, parts, read)
-    const age = performance.now() - found.at
-    const patience = found.tookMs / countingShare
-    if (age > Math.max(keptMs, patience * 2)) return renew(key, parts, read)
-    if (age > Math.max(renewedMs, patience)) renew(key, parts, read).catch(() => {})
-    return found.rows
-  }
 }

@@ -16,6 +16,8 @@ export interface SearchTable {
   hasCollection: boolean
   /** The table of the platform: its collections have the names that they are stored under. */
   hasStoredNames: boolean
+  /** Its rows may expire: the joined table says when. */
+  expires: boolean
   /** Where payloads are: in the table joined to it, in its own column, or nowhere. */
   payload: 'joined' | 'own' | 'none'
   /** What a filter may name; the same object for as long as the table stays as it is. */
@@ -112,6 +114,7 @@ function tablesOf(rows: CatalogueRow[]): Tables {
       vector: vector.name,
       hasCollection: own.some((column) => column.name === 'collection'),
       hasStoredNames: name === joinedTable.name,
+      expires: joined.some((column) => column.name === 'expires_at'),
       payload: payloadOf(own, joined),
       columns: new Map([...columnsOf(joined, joinedAlias), ...columnsOf(own, tableAlias)]),
       bytes: 0,

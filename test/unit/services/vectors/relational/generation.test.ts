@@ -185,6 +185,20 @@ describe('a row', () => {
     })
   const updated = (text: unknown) => of({ updated_at: text }).updatedAt?.toISOString() ?? null
 
+  it('has the expiry of its point, and null for one that stays', () => {
+    const expiring = (expiresAt?: number) =>
+      rowOf({
+        kind: 'upsert',
+        id: 'a',
+        position: { epoch: 1, offset: 0 },
+        vector: new Float32Array(1536),
+        payload: {},
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+      }).expiresAt?.toISOString() ?? null
+    expect(expiring()).toBeNull()
+    expect(expiring(Date.UTC(2027, 0, 31, 12, 0, 0, 5))).toBe('2027-01-31T12:00:00.005Z')
+  })
+
   it('has a timestamp where there is one, and null elsewhere', () => {
     expect(updated('2026-11-21T01:02:03.004Z')).toBe('2026-11-21T01:02:03.004Z')
     expect(updated('2026-11-21 01:02:03+0130')).toBe('2026-11-20T23:32:03.000Z')
