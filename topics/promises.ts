@@ -91,7 +91,8 @@ const vectorsCollections: TopicPromise = {
 const vectorsCommands: TopicPromise = {
   key: "`<collection>/<point id>`; the first slash ends the collection. A collection of one's own is written `<name>~<making>`: made again after it was deleted, it has other keys",
   keyExample: 'posts/post-17',
-  order: 'of one point: the order in which its writes count.',
+  order:
+    'of one point: the order in which its writes count. Where a changed payload, or the deletion of a point that expired, met a newer write, the record after it corrects it.',
   repeats:
     'A record may come again. The last record of a key is its state, so never drop one because you know its `event-id`.',
   tombstones:
@@ -101,6 +102,9 @@ const vectorsCommands: TopicPromise = {
     'request-id': 'on what agents wrote and on audit notes; on a note of the hub where its record has it',
     traceparent: 'on what agents wrote; on a note of the hub where its record has it',
     operation: 'on what agents wrote by the vector gateway',
+    basis: 'where the record was made from an earlier one: `<epoch>/<offset>` of it',
+    'payload-change': 'where a payload was changed: the change, as JSON',
+    correction: 'where the platform corrects the record before it',
     'replayed-from': 'on a dead letter that was put back',
   },
 }
@@ -136,6 +140,9 @@ export const recordHeaders = {
   'request-id': 'the `X-Request-Id` of the request that caused it',
   traceparent: 'the W3C trace context of that request; with tracing on, of the span that sent the record',
   operation: 'the operation number that all records of one request share',
+  basis: 'the position of the record that this one was made from',
+  'payload-change': 'the keys that were set and removed',
+  correction: 'that the record corrects the one that its `basis` names',
   'replayed-from': 'the dead letter that an operator put back as this record, which is a new event',
 } as const
 

@@ -195,7 +195,7 @@ export interface VectorStore extends Closeable {
   count(collection: string, filter?: Filter): Promise<number>
   /** The points that exist, in the order of `ids`, with payload and vector. */
   get(collection: string, ids: string[]): Promise<Point[]>
-  /** What is known of these ids, those that were deleted or have expired included, until their deletion is forgotten. */
+  /** The state of these ids, those that were deleted or have expired included, until their deletion is forgotten. */
   held(collection: string, ids: string[], options?: Pick<ApplyOptions, 'generation'>): Promise<HeldPoint[]>
   /**
    * Up to `limit` points of the live generation that have expired. No read shows them any more, but until an operation

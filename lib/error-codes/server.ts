@@ -73,7 +73,8 @@ export const serverCodes = {
   not_yet_applied: {
     status: 503,
     title: 'The operation is not applied yet',
-    meaning: 'The operation named in `after` was not applied within ten seconds.',
+    meaning:
+      'An earlier write was not applied in time: the operation named in `after`, within ten seconds, or one of the points of a changed payload.',
     ...later,
   },
   overloaded: {

@@ -15,6 +15,7 @@ import { startIndexWriter } from '#services/vectors/write/worker.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { theFourAlone } from '../support/collections.ts'
 import { eventually } from '../support/eventually.ts'
+import { nothingBased } from '../support/nothing-based.ts'
 import { operating } from '../support/operator.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
@@ -58,6 +59,7 @@ async function openSlowPlatform() {
         calls,
         stuck,
         collections: theFourAlone,
+        based: nothingBased,
       }),
     }),
   }

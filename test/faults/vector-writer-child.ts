@@ -14,6 +14,7 @@ import { openProgressTail } from '#services/vectors/write/progress.ts'
 import { vectorsIndex } from '#services/vectors/write/rebuild.ts'
 import { jsonCodec, prefixedPublisher } from '#test/support/consumer-wiring.ts'
 import { theFourAlone } from '../support/collections.ts'
+import { nothingBased } from '../support/nothing-based.ts'
 
 const [brokers, prefix, generation, engineUrl, name] = process.argv.slice(2) as [
   string,
@@ -63,6 +64,7 @@ await startGenerationWriter(
         calls,
         stuck,
         collections: theFourAlone,
+        based: nothingBased,
       }),
     }),
   },

@@ -55,7 +55,7 @@ async function storedOf({ engines }: Platform, name: string): Promise<string> {
 }
 
 /** Keys of vectors.commands whose newest record has a value. */
-async function keysInLog({ engines, publisher }: Platform, prefix: string): Promise<string[]> {
+export async function keysInLog({ engines, publisher }: Platform, prefix: string): Promise<string[]> {
   const { physicalName: topic } = publisher.locationOf(vectorsCommands)
   const present = new Map<string, boolean>()
   const tail = await engines.eventLog.tail({

@@ -49,6 +49,13 @@ const good: [string, string, string, BareCall, number][] = [
     { body: { collection: 'posts', points: [{ id: 'a', vector }] } },
     202,
   ],
+  [
+    'payload',
+    'posts',
+    '/v1/vectors/payload',
+    { body: { collection: 'posts', ids: ['a'], set: { n: 1 } } },
+    202,
+  ],
   ['search', 'posts', '/v1/vectors/search', { body: { collection: 'posts', vector } }, 200],
   ['search-pg', 'embeddings', '/v1/vectors/search-pg', { body: { table: 'embeddings', vector } }, 200],
   ['scroll', 'posts', '/v1/vectors/scroll', { body: { collection: 'posts' } }, 200],
@@ -114,6 +121,13 @@ const bad: [string, string, BareCall, string, number][] = [
   ['search', '/v1/vectors/search', { body: { collection: 'nothing', vector } }, 'collection_not_found', 404],
   ['search-pg', '/v1/vectors/search-pg', { body: { table: 'nothing', vector } }, 'table_not_found', 404],
   ['get', '/v1/vectors/get?collection=posts&id=absent', {}, 'point_not_found', 404],
+  [
+    'payload',
+    '/v1/vectors/payload',
+    { body: { collection: 'nothing', ids: ['a'], set: { n: 1 } } },
+    'collection_not_found',
+    404,
+  ],
   [
     'delete',
     '/v1/vectors/delete',

@@ -290,6 +290,7 @@ test('the description lists every route with its schema, and the reference page 
     '/v1/vectors/count',
     '/v1/vectors/delete',
     '/v1/vectors/get',
+    '/v1/vectors/payload',
     '/v1/vectors/scroll',
     '/v1/vectors/search',
     '/v1/vectors/search-pg',

@@ -9,6 +9,7 @@ import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
 import { theFourAlone } from '../support/collections.ts'
 import { eventually } from '../support/eventually.ts'
 import { openIndexLog } from '../support/index-writer.ts'
+import { nothingBased } from '../support/nothing-based.ts'
 import { temporaryFolder } from '../support/temporary.ts'
 
 const writing = (apply: VectorStore['apply']): IndexWriter['openGeneration'] => {
@@ -19,6 +20,7 @@ const writing = (apply: VectorStore['apply']): IndexWriter['openGeneration'] => 
       calls,
       stuck,
       collections: theFourAlone,
+      based: nothingBased,
     }),
   })
 }

@@ -10,6 +10,7 @@ export const auditedOperations = [
   'handshake',
   'verify',
   'upsert',
+  'payload',
   'search',
   'search-pg',
   'scroll',

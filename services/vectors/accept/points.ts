@@ -90,7 +90,7 @@ function textFault(text: unknown): string | undefined {
   return text.isWellFormed() ? undefined : 'has half of a surrogate pair'
 }
 
-const payloadBytesMax = 64 * 1024
+export const payloadBytesMax = 64 * 1024
 /** What may be in a point's JSON besides its payload: 512 characters, 1,536 numbers. */
 const pointIdBytesMax = 512 * 6
 const vectorBytesMax = 1_536 * 24
@@ -105,7 +105,7 @@ export function hitBytesMax({ withPayload, withVector }: { withPayload?: boolean
 const depthMax = 64
 
 /** The payload as JSON text; the text of a point becomes part of it. */
-function packPayload(value: unknown, text: string | undefined): { json: string } | { fault: string } {
+export function packPayload(value: unknown, text: string | undefined): { json: string } | { fault: string } {
   if (value === undefined && text === undefined) return { json: '{}' }
   if (value !== undefined && !isObject(value)) return { fault: ruleAndValue('an object', value) }
   const fault = value && faultWithin(value)

@@ -57,6 +57,7 @@ export async function openGateway(context: GatewayContext) {
       ...access,
       context,
       handshakes,
+      progress,
       operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
       backlog: createBacklog(progress),
       collections,

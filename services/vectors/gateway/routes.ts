@@ -16,6 +16,7 @@ import { registerEmbeddings } from './routes/embeddings.ts'
 import { registerGet } from './routes/get.ts'
 import { registerHealth } from './routes/health.ts'
 import { registerOperations } from './routes/operations.ts'
+import { registerPayload } from './routes/payload.ts'
 import { registerScroll } from './routes/scroll.ts'
 import { registerSearch } from './routes/search.ts'
 import { registerSearchBatch } from './routes/search-batch.ts'
@@ -75,6 +76,7 @@ export async function registerGateway(app: FastifyInstance, context: GatewayCont
             registerCount,
             registerGet,
             registerDelete,
+            registerPayload,
           ]) {
             register(vectors, gateway)
           }

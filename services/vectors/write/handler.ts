@@ -1,4 +1,4 @@
-/** Applies a batch of one partition to the vector engine, with one call for each collection. */
+/** Applies a batch of one partition to the vector engine, with one call for each collection, or more where records depend on those before them. */
 
 import type { Span } from '@opentelemetry/api'
 import { parseStoredName, vectorDimension } from '#engines/vectors/collections.ts'
@@ -13,6 +13,8 @@ import type { VectorUpsert } from '#schemas/types.ts'
 import { parsePointKey } from '#topics/catalog.ts'
 import { isLeftOut, readStandings, type Standings } from '../collections/leave-out.ts'
 import type { Collections } from '../collections/registry.ts'
+import { basisOf } from './based-records.ts'
+import { type BasedParts, type Read, writeInOrder } from './based-writes.ts'
 import { type StuckRecords, skippedReason } from './failures.ts'
 import type { EngineCalls, Pending } from './generation-writer.ts'
 
@@ -44,6 +46,7 @@ interface HandlerParts {
   calls: EngineCalls
   stuck: Pick<StuckRecords, 'isSkipped'>
   collections: Pick<Collections, 'standing'>
+  based: BasedParts
   /** Called with the records of a batch before it is done; collections that are gone are among the standings. */
   leftOut?(messages: Message<VectorUpsert>[], standings: Standings): Promise<void>
 }
@@ -59,7 +62,7 @@ export function createHandler(parts: HandlerParts) {
     const standings = asked instanceof Promise ? await asked : asked
     if ('kind' in standings) return messages.map(() => standings)
     const outcomes = new Array<BatchOutcome>(messages.length).fill(done)
-    const groups = new Map<string, Pending<PointOperation>[]>()
+    const groups = new Map<string, Read[]>()
     messages.forEach((message, index) => {
       const parsed = parseOperation(message, { ...parts, standings })
       if (parsed === 'left out') return
@@ -69,10 +72,22 @@ export function createHandler(parts: HandlerParts) {
       }
       const group = groups.get(parsed.collection) ?? []
       groups.set(parsed.collection, group)
-      group.push({ index, offset: message.offset, key: message.key, operation: parsed.operation })
+      const { offset, key, timestamp } = message
+      group.push({
+        index,
+        offset,
+        key,
+        timestamp,
+        operation: parsed.operation,
+        basis: basisOf(message.headers),
+      })
     })
+    const write = (collection: string) => (part: Pending<PointOperation>[]) =>
+      writeCollection(parts, collection, part, context, outcomes)
     await Promise.all(
-      [...groups].map(([collection, group]) => writeCollection(parts, collection, group, context, outcomes)),
+      [...groups].map(([collection, group]) =>
+        writeInOrder(parts.based, collection, group, write(collection), outcomes),
+      ),
     )
     await parts.leftOut?.(messages, standings)
     return outcomes
@@ -81,7 +96,7 @@ export function createHandler(parts: HandlerParts) {
 
 /**
  * Writes the last operation of each point. Where the engine refuses them, halving the batch lets the operation before
- * the refused one count, as it would have without batches.
+ * the refused one count, as it would have without batches. Resolves with the outcome of those that are not written; null: none.
  */
 async function writeCollection(
   { applyPoints, calls }: HandlerParts,
@@ -89,16 +104,17 @@ async function writeCollection(
   group: Pending<PointOperation>[],
   context: Context,
   outcomes: BatchOutcome[],
-): Promise<void> {
+): Promise<BatchOutcome | null> {
   const last = [...new Map(group.map((one) => [one.operation.id, one])).values()]
   const { written, fault } = await calls.write(last, context, (some, alone) => {
     const operations = some.map(({ operation }) => operation)
     return applyPoints(collection, operations, { signal: context.signal, alone })
   })
-  if (written === last.length) return
+  if (written === last.length) return null
   const outcome = outcomeOfFault('vectors', fault)
   const left = new Set(last.slice(written).map(({ operation }) => operation.id))
   for (const { index, operation } of group) if (left.has(operation.id)) outcomes[index] = outcome
+  return outcome
 }
 
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT

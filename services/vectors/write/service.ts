@@ -13,9 +13,11 @@ import { makePayloadIndexes } from '../collections/payload-indexes.ts'
 import { startPurging } from '../collections/purge.ts'
 import { openCollections } from '../collections/registry.ts'
 import { warnOfOthers } from '../read/embedders.ts'
+import { createBased } from './based-writes.ts'
 import type { IndexWriter } from './generation-writer.ts'
 import { createHandler, joinApplies } from './handler.ts'
 import { vectorsIndex } from './rebuild.ts'
+import { startSweeping } from './sweep.ts'
 import { startIndexWriter } from './worker.ts'
 
 const hourMs = 3_600_000
@@ -78,6 +80,7 @@ async function startVectorWriter(
         calls,
         stuck,
         collections,
+        based: createBased(vectors, publisher, generation),
         leftOut: (messages, standings) => deleteLate(context, messages, standings),
       }),
     }),
@@ -90,6 +93,7 @@ async function startVectorWriter(
   )
   const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
   const purging = startPurging(context, deleted)
+  const sweeping = startSweeping(context)
   const indexing = startRepeating(
     { what: 'indexes of payload keys', everyMs: 24 * hourMs, firstAfterMs, log },
     () => makePayloadIndexes(context.engines.relational, vectors),
@@ -101,6 +105,7 @@ async function startVectorWriter(
         forgetting.close(),
         looking.close(),
         purging.close(),
+        sweeping.close(),
         indexing.close(),
       ])
       await collections.close()

@@ -22,7 +22,7 @@ import {
   waitQuery,
   writeProblems,
 } from '../schemas.ts'
-import { accept } from './writes.ts'
+import { type Acceptance, accept, publishPoints } from './writes.ts'
 
 const idsMax = 1_000
 /** Points that one call deletes by a filter. */
@@ -55,6 +55,7 @@ const answer = closedObject(
 )
 
 export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
+  const { publisher } = gateway.context
   const { vectors } = gateway.context.engines
   scope.withTypeProvider<TypeBoxTypeProvider>().delete(
     '/delete',
@@ -88,19 +89,24 @@ export function registerDelete(scope: FastifyInstance, gateway: Gateway): void {
         throw validationFailed([{ path: '/filter', message }])
       }
       const collection = await gateway.collections.require(request.body.collection)
-      const parts = { gateway, request, reply, collection, points: null }
+      const parts = { gateway, request, reply, collection }
+      const deletions = (ids: string[], headers: Record<string, string>) =>
+        publishPoints(publisher, { collection, ids, headers }, null)
       if (given) {
         const ids = [...new Set(given)]
         if (ids.some((id) => isReserved(collection.name, id))) throw reservedId()
-        return accept({ ...parts, ids, sent: given.length }, (publishAs) => publishAs(newOperationNumber()))
+        const publish = (headers: Record<string, string>) => deletions(ids, headers)
+        const whole = { ...parts, points: ids.length, sent: given.length, publish }
+        return accept(whole, (publishAs) => publishAs(newOperationNumber()))
       }
       let found: Matching = { ids: [], more: false }
-      const ids = async () => {
+      const publish: Acceptance['publish'] = async (headers, reserve) => {
         if (after !== undefined) await gateway.operations.after(after)
         found = await findMatching(vectors, collection, filter!)
-        return found.ids
+        reserve(found.ids.length)
+        return deletions(found.ids, headers)
       }
-      const accepted = await accept({ ...parts, ids }, (publishAs) => publishAs(newOperationNumber()))
+      const accepted = await accept({ ...parts, publish }, (publishAs) => publishAs(newOperationNumber()))
       return { ...accepted, deleted: found.ids.length, more: found.more } as Static<typeof answer>
     },
   )

@@ -75,7 +75,12 @@ export function registerUpsert(scope: FastifyInstance, gateway: Gateway): void {
       const parsed = request.body
       const { ids, sent } = parsed
       const collection = await gateway.collections.require(parsed.collection)
-      return accept({ gateway, request, reply, collection, ids, sent, points: parsed }, (publishAs) =>
+      const publish = (headers: Record<string, string>) => {
+        const records = { collection, ids, headers, embedder: embedder.space }
+        return publishPoints(gateway.context.publisher, records, parsed)
+      }
+      const parts = { gateway, request, reply, collection, points: ids.length, sent, publish }
+      return accept(parts, (publishAs) =>
         idempotent(gateway, request, reply, async (seed) => {
           await embedTexts(embedder, parsed, uploads.begin(callerOf(request).agentId))
           return publishAs(operationNumber(seed))
@@ -123,12 +128,12 @@ export interface Acceptance {
   request: FastifyRequest
   reply: FastifyReply
   collection: NamedCollection
-  /** Each once; or how they are found, as a part of the operation. */
-  ids: readonly string[] | (() => Promise<readonly string[]>)
-  /** Points or ids of the request; default: as many as there are ids. */
+  /** Points that count as waiting from the beginning; left out where `publish` finds them, which then reserves room for them. */
+  points?: number
+  /** Points or ids of the request; default: as many as were published. */
   sent?: number
-  /** Null deletes them. */
-  points: PointValues
+  /** Resolves with the position of each record. */
+  publish(headers: Record<string, string>, reserve: (points: number) => void): Promise<Position[]>
 }
 
 type Accepted = Static<typeof acceptedOperation>
@@ -138,21 +143,19 @@ type Accepted = Static<typeof acceptedOperation>
  * Throws AppError `log_unavailable`, or `operation_failed` (502) when the caller waits and a point fails.
  */
 export async function accept(
-  { gateway, request, reply, collection, points, ...given }: Acceptance,
+  { gateway, request, reply, collection, publish, ...given }: Acceptance,
   work: (publishAs: (operation: string) => Promise<Accepted>) => Promise<Accepted>,
 ): Promise<Accepted> {
   const { agentId } = callerOf(request)
-  const reserve = (count: number) => gateway.backlog.reserve(agentId, count)
-  let reservation = Array.isArray(given.ids) ? reserve(given.ids.length) : undefined
+  let reservation: ReturnType<Gateway['backlog']['reserve']> | undefined
+  const reserve = (points: number) => {
+    reservation = gateway.backlog.reserve(agentId, points)
+  }
+  if (given.points !== undefined) reserve(given.points)
   async function publishAs(operation: string): Promise<Accepted> {
-    const ids = typeof given.ids === 'function' ? await given.ids() : given.ids
-    reservation ??= reserve(ids.length)
     const own = { [operationHeader]: operation, [headerNames.agent]: agentId }
-    const headers = { ...recordHeaders(request), ...own }
-    const { publisher, engines } = gateway.context
-    const records = { collection, ids, headers, embedder: engines.embedder.space }
-    const positions = await publishPoints(publisher, records, points)
-    reservation.accepted(positions)
+    const positions = await publish({ ...recordHeaders(request), ...own }, reserve)
+    reservation?.accepted(positions)
     const made = gateway.operations.of(operation, positions)
     const operation_id = gateway.operations.idOf(made)
     const isWaiting = (request.query as Static<typeof waitQuery>).wait === 'true'
@@ -161,7 +164,7 @@ export async function accept(
       throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })
     }
     reply.code(state.status === 'applied' ? 200 : 202)
-    const { sent = ids.length } = given
+    const { sent = positions.length } = given
     return { operation_id, status: state.status, collection: collection.name, points: sent }
   }
   try {
@@ -172,7 +175,7 @@ export async function accept(
   }
 }
 
-const publishTimeoutMs = deadlines.request.pointsMs
+export const publishTimeoutMs = deadlines.request.pointsMs
 /** Records that are encoded before other requests get a turn. */
 const sliceMax = 100
 const vectorBytes = vectorDimension * Float32Array.BYTES_PER_ELEMENT
@@ -190,11 +193,12 @@ export async function publishPoints(
     collection: NamedCollection
     ids: readonly string[]
     headers: Record<string, string>
-    embedder: string
+    /** For points with texts. */
+    embedder?: string
   },
   points: PointValues,
 ): Promise<Position[]> {
-  const { collection, ids, headers, embedder } = records
+  const { collection, ids, headers, embedder = null } = records
   const valueAt = (n: number) =>
     points && {
       vector: Buffer.from(points.vectors, n * vectorBytes, vectorBytes),

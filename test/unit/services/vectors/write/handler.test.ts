@@ -11,6 +11,7 @@ import { createEngineCalls } from '#services/vectors/write/generation-writer.ts'
 import { createHandler, joinApplies } from '#services/vectors/write/handler.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
 import { theFourAlone } from '../../../../support/collections.ts'
+import { nothingBased } from '../../../../support/nothing-based.ts'
 
 const { signal } = new AbortController()
 const context = { signal, partition: 0 }
@@ -24,6 +25,7 @@ function handlerOf(apply: VectorStore['apply'], generation: number) {
     calls,
     stuck: passesAll,
     collections: theFourAlone,
+    based: nothingBased,
   })
 }
 
@@ -257,7 +259,14 @@ it('parks the record that an operator passes, and writes the others', async () =
   const stuck = { isSkipped: (_: number, offset: number) => offset === messages[1]!.offset }
   const calls = createEngineCalls({ recordsMax: 500, budgetMs: 1_000, stuck: passesAll })
   const collections = theFourAlone
-  const parts = { applyPoints: joinApplies(vectors.apply, 1), epoch: 1, calls, stuck, collections }
+  const parts = {
+    applyPoints: joinApplies(vectors.apply, 1),
+    epoch: 1,
+    calls,
+    stuck,
+    collections,
+    based: nothingBased,
+  }
   const outcomes = await createHandler(parts)(messages, context)
   expect(outcomes).toEqual([done, park(skippedReason), done])
   expect([...vectors.points.keys()]).toEqual(['posts/a', 'posts/c'])
