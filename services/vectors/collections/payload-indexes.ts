@@ -3,6 +3,7 @@
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import type { PayloadIndexType, VectorStore } from '#engines/vectors/port.ts'
 import { AppError } from '#lib/errors.ts'
+import type { Collections } from './registry.ts'
 
 export const payloadIndexTypes = ['keyword', 'number', 'time', 'text'] as const satisfies PayloadIndexType[]
 export const payloadIndexesMax = 32
@@ -47,11 +48,35 @@ export async function addPayloadIndex(
   })
 }
 
-/** After a start, for an engine that was lost or replaced meanwhile. */
+type NamedIndex = PayloadIndex & { collection: string }
+
+/** `<collection>/<key>:<type>`, separated by commas, as the setting has them; undefined where one has another form. */
+export function readPayloadIndexes(text: string): NamedIndex[] | undefined {
+  const found = text
+    .split(',')
+    .filter((part) => part.trim() !== '')
+    .map((part) => {
+      const [, collection, key, type] = /^\s*([a-z0-9][a-z0-9_-]{0,63})\/(.+):([a-z]+)\s*$/.exec(part) ?? []
+      const known = payloadIndexTypes.find((one) => one === type)
+      return collection && key && known ? { collection, key, type: known } : undefined
+    })
+  return found.includes(undefined) ? undefined : (found as NamedIndex[])
+}
+
+/**
+ * After a start, for an engine that was lost or replaced meanwhile, and for the indexes that the setting names. A collection that
+ * it names and that is not there yet is passed over.
+ */
 export async function makePayloadIndexes(
   relational: Relational,
   vectors: Pick<VectorStore, 'indexPayload'>,
+  { named, collections }: { named: readonly NamedIndex[]; collections: Pick<Collections, 'list'> },
 ): Promise<void> {
+  const stored = new Map((await collections.list()).map((one) => [one.name, one.stored]))
+  for (const { collection, key, type } of named) {
+    const there = stored.get(collection)
+    if (there !== undefined) await vectors.indexPayload(there, key, type)
+  }
   const { rows } = await relational.query<PayloadIndex & { collection: string }>(
     `select i.collection, i.key, i.type from platform.payload_indexes i
      join platform.collections c on i.collection = c.name || coalesce('~' || c.making, '')

@@ -1,7 +1,7 @@
 /** The service that applies vectors.commands to the vector engine and publishes how far it is. */
 
 import type { Logger } from 'pino'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { VectorStore } from '#engines/vectors/port.ts'
 import { createWakeup } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
@@ -9,7 +9,7 @@ import type { Closeable } from '#lib/resource.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { deleteLate } from '../collections/leave-out.ts'
-import { makePayloadIndexes } from '../collections/payload-indexes.ts'
+import { makePayloadIndexes, payloadIndexTypes, readPayloadIndexes } from '../collections/payload-indexes.ts'
 import { startPurging } from '../collections/purge.ts'
 import { openCollections } from '../collections/registry.ts'
 import { warnOfOthers } from '../read/embedders.ts'
@@ -45,7 +45,19 @@ const config = Type.Object({
     description:
       'hours that the vector engine remembers a deletion, so that no older write brings the point back',
   }),
+  PAYLOAD_INDEXES: Type.Optional(
+    Type.Refine(
+      Type.String({
+        description: `indexes of payload keys in Qdrant, for filters in large collections: \`posts/priority:number, knowledgebase/due:time\`; types are ${payloadIndexTypes.join(', ')}`,
+      }),
+      (text) => readPayloadIndexes(text) !== undefined,
+      () =>
+        `has the form collection/key:type, separated by commas; type is one of ${payloadIndexTypes.join(', ')}`,
+    ),
+  ),
 })
+
+type Settings = Static<typeof config>
 
 export const vectorWriter = defineWorker({
   name: 'vector-writer',
@@ -56,7 +68,7 @@ export const vectorWriter = defineWorker({
 })
 
 async function startVectorWriter(
-  context: ServiceContext<'eventLog' | 'vectors' | 'relational' | 'embedder', { INDEX_TOMBSTONE_H: number }>,
+  context: ServiceContext<'eventLog' | 'vectors' | 'relational' | 'embedder', Settings>,
 ): Promise<Closeable> {
   const { vectors } = context.engines
   const { publisher, log } = context
@@ -94,9 +106,10 @@ async function startVectorWriter(
   const forgetting = startForgetting(vectors, context.config.INDEX_TOMBSTONE_H, context.log)
   const purging = startPurging(context, deleted)
   const sweeping = startSweeping(context)
+  const named = readPayloadIndexes(context.config.PAYLOAD_INDEXES ?? '') ?? []
   const indexing = startRepeating(
     { what: 'indexes of payload keys', everyMs: 24 * hourMs, firstAfterMs, log },
-    () => makePayloadIndexes(context.engines.relational, vectors),
+    () => makePayloadIndexes(context.engines.relational, vectors, { named, collections }),
   )
   return {
     async close() {
