@@ -101,6 +101,7 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
     getOperation: { parameters: { path: { operation_id } } },
     upsertPoints: { status: 202 },
     deletePoints: { status: 202 },
+    setPayload: { status: 202 },
     fireEvent: { status: 202 },
     ...(await collectionSpecials(world)),
     ...(await hubSpecials(world.platform, world.token)),

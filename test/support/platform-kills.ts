@@ -10,6 +10,7 @@ import { freePort } from '../../scripts/servers/children.ts'
 import { createProcesses, type Processes } from './distributed-process.ts'
 import { checkWriters, startWriter, waitUntilApplied } from './distributed-writer.ts'
 import { eventually } from './eventually.ts'
+import { startChangers } from './payload-changers.ts'
 
 /** Acknowledged between two kills, at least about so many. */
 const acknowledgedPerKill = 100
@@ -34,6 +35,7 @@ export async function expectPlatformSurvives(kills: number): Promise<void> {
   const writers = Array.from({ length: writersCount }, (_, n) =>
     startWriter({ client, name: `w${n}`, collection, wait: true, exact: true }),
   )
+  const changers = await startChangers(client)
   // A writer that ends would let the waiting go on to its limit, and say nothing.
   const broken = Promise.race(writers.map((writer) => writer.broken))
   const acknowledged = () => writers.reduce((sum, writer) => sum + writer.acknowledged(), 0)
@@ -51,13 +53,16 @@ export async function expectPlatformSurvives(kills: number): Promise<void> {
   await eventually('enough was written', () => acknowledged() >= kills * acknowledgedPerKill, 60_000)
   await Promise.all(writers.map((writer) => writer.stop()))
   await waitUntilApplied(client, writers)
+  const changes = await changers.expectAll()
+  expect(changes).toBeGreaterThan(0)
   const { faults, present } = await checkWriters(client, collection, writers)
   expect(faults).toEqual([])
   expect(await client.count(collection)).toBe(present)
   const scrolled = new Set<string>()
   for await (const { id } of client.scrollAll({ collection, withPayload: false })) scrolled.add(id)
   expect(scrolled.size).toBe(present)
-  console.error(`${kills} kills, ${acknowledged()} operations acknowledged, ${present} points`)
+  const done = `${acknowledged()} operations and ${changes} changes of payloads acknowledged`
+  console.error(`${kills} kills, ${done}, ${present} points`)
   platform.child.kill('SIGTERM')
   expect(await platform.finished).toBe(0)
   rmSync(join(home, '..'), { recursive: true, force: true })

@@ -47,15 +47,18 @@ export async function searchSelected(
   const { vector } = query
   const length = norm(vector)
   const wanted = query.limit + Math.max(4, query.limit >> 3)
+  let read = wanted
   let limit = Math.ceil((wanted * total() * selectedSpare) / Math.max(1, eligible))
   while (eligible > Math.max(query.limit, selectedComparedMax) && limit <= proposedMax) {
     const proposed = keeper.search({ vector, limit, tokens: { all: [], none: [] }, matching: () => [] })
     if (!proposed) break
-    const rows = proposed.filter((n) => selected.has(n))
+    // The nearest come first: as many are read as without a filter, and more where they tie.
+    const rows = proposed.filter((n) => selected.has(n)).slice(0, read)
     const points = rows.flatMap((n) => scoreRow(table, n, vector, length, anything) ?? []).sort(compareHits)
     const tied = points.at(-1)?.score === points[query.limit - 1]?.score
     if (points.length >= wanted && !tied) return { points: cut(points, query), eligible }
     limit *= 4
+    read *= 4
   }
   const best = createBest<FoundPoint>(query.limit, compareHits)
   for (const [i, n] of selected.rows().entries()) {

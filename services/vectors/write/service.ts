@@ -13,7 +13,7 @@ import { makePayloadIndexes, payloadIndexTypes, readPayloadIndexes } from '../co
 import { startPurging } from '../collections/purge.ts'
 import { openCollections } from '../collections/registry.ts'
 import { warnOfOthers } from '../read/embedders.ts'
-import { createBased } from './based-writes.ts'
+import { createBased } from './based-records.ts'
 import type { IndexWriter } from './generation-writer.ts'
 import { createHandler, joinApplies } from './handler.ts'
 import { vectorsIndex } from './rebuild.ts'
