@@ -107,6 +107,11 @@ async function writePoints({ vectorUrl }: ServiceProcess, volume: string, round:
     await client.upsert('posts', points)
     await client.upsert('posts', [{ id: 'of-both-rounds', vector: axisVector(3), payload: { round } }])
     await client.waitFor(await client.delete('posts', [`${round}-1`, `${round}-2`]))
+    // All read the point before the first is applied: the platform corrects what they write.
+    const changes = Array.from({ length: 20 }, (_, n) => ({ set: { [`é ${n}`]: '灯台' } }))
+    const change = (one: (typeof changes)[number]) =>
+      client.changePayload('posts', [`${round}-3`], one, { wait: true })
+    await Promise.all(changes.map(change))
   } finally {
     await client.close()
   }
