@@ -103,7 +103,7 @@ const vectorsCommands: TopicPromise = {
     traceparent: 'on what agents wrote; on a note of the hub where its record has it',
     operation: 'on what agents wrote by the vector gateway',
     basis: 'where the record was made from an earlier one: `<epoch>/<offset>` of it',
-    'payload-change': 'where a payload was changed: the change, as JSON',
+    'payload-change': 'where a payload was changed: the change, as JSON in base64url',
     correction: 'where the platform corrects the record before it',
     'replayed-from': 'on a dead letter that was put back',
   },

@@ -57,7 +57,7 @@ export function createReader(call: Call) {
       limit,
       with_payload: payloadFields(!isLater(query) && query.withPayload),
       with_vector: !isLater(query) && query.withVector === true,
-      params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit), ...searchParams },
+      params: exact ? { exact } : { hnsw_ef: Math.max(hnsw.efSearch, limit), ...searchParams(limit) },
       filter: toQdrantFilter(query.filter),
     })
     const { points } = await call<{ points: Scored[] }>('query', 'POST', path, body)

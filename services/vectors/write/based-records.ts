@@ -17,7 +17,8 @@ import type { HeaderName } from '#topics/promises.ts'
 import { changedPayload, type PayloadChange } from '../accept/payload-change.ts'
 import type { Pending } from './generation-writer.ts'
 
-/** `basis` is `<epoch>/<offset>` of the record that left the point as it was read; `payload-change` is JSON. */
+/** `basis` is `<epoch>/<offset>` of the record that left the point as it was read; `payload-change` is JSON in base64url: tools print
+ * headers with commas between them. */
 const [basisHeader, changeHeader, correctionHeader] = [
   'basis',
   'payload-change',
@@ -38,7 +39,9 @@ export function basisHeaders(
 ): Headers {
   return {
     [basisHeader]: `${epoch}/${offset}`,
-    ...(given.change ? { [changeHeader]: JSON.stringify(given.change) } : {}),
+    ...(given.change
+      ? { [changeHeader]: Buffer.from(JSON.stringify(given.change)).toString('base64url') }
+      : {}),
     ...(given.isCorrection ? { [correctionHeader]: '1' } : {}),
   }
 }
@@ -57,7 +60,7 @@ export function basisOf(headers: Readonly<Record<string, string>>): Basis | unde
 function changeOf(text: string | undefined): PayloadChange | undefined {
   if (text === undefined) return undefined
   try {
-    return JSON.parse(text) as PayloadChange
+    return JSON.parse(Buffer.from(text, 'base64url').toString()) as PayloadChange
   } catch {
     return undefined
   }

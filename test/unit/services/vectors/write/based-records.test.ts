@@ -11,7 +11,7 @@ import { done } from '#lib/outcome.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { changedPayload, type PayloadChange } from '#services/vectors/accept/payload-change.ts'
-import { basisHeaders, recordValue } from '#services/vectors/write/based-records.ts'
+import { basisHeaders, basisOf, recordValue } from '#services/vectors/write/based-records.ts'
 import { createEngineCalls } from '#services/vectors/write/generation-writer.ts'
 import { createHandler } from '#services/vectors/write/handler.ts'
 import { theFourAlone } from '../../../../support/collections.ts'
@@ -144,7 +144,7 @@ function meant(log: Message<VectorUpsert>[]): Record<string, Payload> {
     const id = key.slice('posts/'.length)
     const current = points.get(id)
     if (headers['payload-change']) {
-      const change = JSON.parse(headers['payload-change']) as PayloadChange
+      const change = basisOf(headers)!.change!
       const changed = current && changedPayload(current, change)
       if (changed && 'json' in changed) points.set(id, JSON.parse(changed.json))
     } else if (headers.basis) {
