@@ -240,11 +240,16 @@ export function createBacklog(
       if (agent.points > backlogPointsMax) throw backlogFull(agent, now())
       agent.points += points
       let settled = false
+      const giveBack = (unused: number) => {
+        agent.points -= unused
+        if (agent.points <= 0 && agents.get(agentId) === agent) agents.delete(agentId)
+      }
       return {
-        /** The points are in the log at these positions, one for each point. */
+        /** These points are in the log; the others of the reservation are not, and never will be. */
         accepted(positions: readonly Position[]): void {
           if (settled) return
           settled = true
+          giveBack(points - positions.length)
           for (const share of sharesOf(agent, positions)) {
             if (share.offset <= progress.appliedThrough(share.partition)) take(share)
             else {
@@ -258,8 +263,7 @@ export function createBacklog(
         release(): void {
           if (settled) return
           settled = true
-          agent.points -= points
-          if (agent.points <= 0 && agents.get(agentId) === agent) agents.delete(agentId)
+          giveBack(points)
         },
       }
     },

@@ -68,3 +68,13 @@ test('points that the log refused are released once, and points applied before t
   quick.release()
   expect(backlog.points('whale')).toBe(0)
 })
+
+test('a request that turns out to write fewer points than it reserved gives the others back', () => {
+  const { backlog, apply } = backlogAt()
+  backlog.reserve('whale', 100).accepted(positions(0, 0, 3))
+  expect(backlog.points('whale')).toBe(3)
+  apply(0, 2)
+  expect(backlog.points('whale')).toBe(0)
+  backlog.reserve('whale', 100).accepted([])
+  expect(backlog.points('whale')).toBe(0)
+})
