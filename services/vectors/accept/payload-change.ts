@@ -15,7 +15,6 @@ export interface PayloadChange {
 
 /** Kept by the platform: it is what the vector was made of. */
 const textKey = 'text'
-const keysMax = 1_000
 
 /** Throws AppError `validation_failed`, at /set or /remove, or at the root where there is nothing to change. */
 export function readPayloadChange(given: { set?: unknown; remove?: string[] | null }): PayloadChange {
@@ -27,7 +26,6 @@ export function readPayloadChange(given: { set?: unknown; remove?: string[] | nu
   if (Object.keys(set).length + remove.length === 0) {
     errors.push({ path: '', message: 'at least one key in set or remove' })
   }
-  if (remove.length > keysMax) errors.push({ path: '/remove', message: `at most ${grouped(keysMax)} keys` })
   const isText = 'must not change the text that the vector was made of: upsert the point'
   if (Object.hasOwn(set, textKey)) errors.push({ path: `/set/${textKey}`, message: isText })
   for (const [n, key] of remove.entries()) {

@@ -86,23 +86,19 @@ function settle(operation: PointOperation, basis: Basis, held: HeldPoint | undef
   const isCopied = basis.isCorrection && basis.position.epoch < at.epoch
   const isAsRead = !current || isCopied || comparePositions(current, basis.position) <= 0
   const point = held?.point
-  if (!basis.change || !point) return isAsRead ? { operation } : stays(operation, point)
+  if (!basis.change || !point) return isAsRead ? { operation } : becomes(operation, point)
   const changed = changedPayload(point.payload, basis.change)
   if ('fault' in changed) {
     if (isAsRead) return { fault: changed.fault }
-    const { correction } = stays({ ...operation, position: current }, point)
+    const { correction } = becomes({ ...operation, position: current }, point)
     return { fault: changed.fault, ...(correction ? { correction } : {}) }
   }
   if (isAsRead) return { operation }
   return becomes(operation, { ...point, payload: JSON.parse(changed.json) as Point['payload'] })
 }
 
-/** The point stays as it is, at a new position; also one that is not there. */
-function stays(operation: PointOperation, point: Point | undefined): Settled {
-  return becomes(operation, point ?? null)
-}
-
-function becomes(record: PointOperation, point: Point | null): Settled {
+/** The point, or none, is written again at the position of the record: it stays as it is, or has the change. */
+function becomes(record: PointOperation, point: Point | undefined): Settled {
   const { id, position } = record
   const operation: PointOperation = point
     ? { ...point, id, position, kind: 'upsert' }
