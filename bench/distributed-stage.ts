@@ -37,12 +37,12 @@ export type ProcessorTimes = Record<'platform' | 'kafka' | 'qdrant' | 'postgres'
 /** Throws where no qdrant executable is on the PATH. */
 export async function openDistributedEngines(
   report: (text: string) => void,
-  { ownLimits = true }: { ownLimits?: boolean } = {},
+  { ownLimits = true, measured = false }: { ownLimits?: boolean; measured?: boolean } = {},
 ): Promise<DistributedEngines> {
   const executable = findQdrant()
   if (executable === null) throw new Error('this bench needs a qdrant executable on the PATH')
   const servers = await Promise.all([
-    openKafkaCluster(3, { ownLimits, compiled: true }),
+    openKafkaCluster(3, { ownLimits, compiled: true, measured }),
     openRegistry(),
     openPostgres(),
     openQdrant(executable),
@@ -83,6 +83,8 @@ export async function openDistributedEngines(
 
 export interface DistributedStage extends DistributedEngines {
   platform: ServiceProcess
+  /** A folder that goes when the stage is closed. */
+  volume: string
   agentId: string
   privateKeyFile: string
   /** A live gateway key of an agent without limits. */
@@ -101,8 +103,9 @@ export async function openDistributedStage(
   report: (text: string) => void,
   without: string[] = [],
   more: Record<string, string> = {},
+  options: { measured?: boolean } = {},
 ): Promise<DistributedStage> {
-  const engines = await openDistributedEngines(report)
+  const engines = await openDistributedEngines(report, options)
   const volume = mkdtempSync(join(tmpdir(), 'fl-bench-'))
   const close = async () => {
     await engines.close()
@@ -121,6 +124,7 @@ export async function openDistributedStage(
     return {
       ...engines,
       platform,
+      volume,
       agentId,
       privateKeyFile,
       key,

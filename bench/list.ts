@@ -10,10 +10,12 @@ import { fleetBench } from './fleet.ts'
 import { footprintBench } from './footprint.ts'
 import { hubBench } from './hub.ts'
 import { installBench } from './install.ts'
+import { instancesBench } from './instances.ts'
 import { mainApiBench } from './main-api.ts'
 import { meteringBench } from './metering.ts'
 import { mirrorBench } from './mirror.ts'
 import { pressureBench } from './pressure.ts'
+import { priceBench } from './price.ts'
 import { producerBench } from './producer.ts'
 import { runsBench } from './runs.ts'
 import { searchBench } from './search.ts'
@@ -42,6 +44,8 @@ export const benches: readonly Bench[] = [
   mainApiBench,
   upsertDistributedBench,
   searchDistributedBench,
+  priceBench,
+  instancesBench,
   footprintBench,
   installBench,
   failoverBench,

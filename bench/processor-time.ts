@@ -12,6 +12,23 @@ export function processorSeconds(pid: number): number {
   return (own.ended + ticksOf(pid, childrenByParent())) / ticksPerSecond
 }
 
+/**
+ * Seconds that the threads of processes have used so far, by what their names begin with. Threads that have ended are not
+ * counted.
+ */
+export function threadSeconds(pids: readonly number[]): Map<string, number> {
+  const seconds = new Map<string, number>()
+  for (const pid of pids) {
+    for (const id of readdirSync(`/proc/${pid}/task`)) {
+      const times = readTimes(`${pid}/task/${id}`)
+      if (!times) continue
+      const name = times.name.replace(/[-# ]*\d.*$/, '')
+      seconds.set(name, (seconds.get(name) ?? 0) + times.running / ticksPerSecond)
+    }
+  }
+  return seconds
+}
+
 /** Seconds of those children of a process, and of theirs, that have ended. */
 export function endedSeconds(pid: number): number {
   return (readTimes(pid)?.ended ?? 0) / ticksPerSecond
@@ -77,7 +94,9 @@ function childrenByParent(): Map<number, number[]> {
 }
 
 /** See proc_pid_stat(5): the fields behind the name, which may hold spaces and brackets. */
-function readTimes(pid: number): { parent: number; running: number; ended: number } | null {
+function readTimes(
+  pid: number | string,
+): { name: string; parent: number; running: number; ended: number } | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const fields = text
@@ -87,7 +106,8 @@ function readTimes(pid: number): { parent: number; running: number; ended: numbe
     const [parent = 0, user = 0, system = 0, endedUser = 0, endedSystem = 0] = [1, 11, 12, 13, 14].map(
       (n) => fields[n],
     )
-    return { parent, running: user + system, ended: endedUser + endedSystem }
+    const name = text.slice(text.indexOf('(') + 1, text.lastIndexOf(')'))
+    return { name, parent, running: user + system, ended: endedUser + endedSystem }
   } catch {
     return null
   }

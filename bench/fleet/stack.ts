@@ -10,6 +10,7 @@ import { readAddresses } from '#runtime/start/addresses.ts'
 import startEnvironment from '../../bin/start-environment.json' with { type: 'json' }
 import { createProcesses, type Processes } from '../../test/support/distributed-process.ts'
 import { type DistributedEngines, openDistributedEngines } from '../distributed-stage.ts'
+import { inspectorUrlOf } from '../inspector.ts'
 import {
   ownResidentBytes,
   processorSeconds,
@@ -18,7 +19,6 @@ import {
   writtenBytes,
 } from '../processor-time.ts'
 import type { Addresses } from './agents.ts'
-import { inspectorUrlOf } from './heaps.ts'
 import { type StackName, targetNames, workerName } from './mix.ts'
 
 /** A process, or several of one kind, that is watched. */

@@ -18,6 +18,8 @@ export interface KafkaCluster {
   nodes: number[]
   /** The process of a node that runs. */
   pid(node: number): number
+  /** What the brokers counted so far, by the name of the bean and its attribute, added up; needs `measured`. */
+  counted(beans: string): Promise<Map<string, number>>
   /** kill -9, without leaving the cluster first. */
   kill9(node: number): Promise<void>
   /** SIGTERM: leaders move away first. */
@@ -35,6 +37,8 @@ interface Node {
   nodesPort?: number
   /** Where clients come through a proxy. */
   advertisedPort?: number
+  /** The port of JMX. */
+  measuresPort?: number
   folder: string
   /** Its log directory. */
   data: string
@@ -58,6 +62,8 @@ export interface KafkaOptions {
   ownLimits?: boolean
   /** Brokers compile their code fully, as in production: for tests that read their processor time. */
   compiled?: boolean
+  /** Brokers tell over JMX what they do. */
+  measured?: boolean
   secured?: KafkaSecurity
 }
 
@@ -74,7 +80,7 @@ interface KafkaSecurity {
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
 export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {}): Promise<KafkaCluster> {
   const { heapMb = 384, data, dataOfNodes, advertisedPorts } = options
-  const { ownLimits = false, compiled = false, secured } = options
+  const { ownLimits = false, compiled = false, measured = false, secured } = options
   const classPath = `${await installKafka()}/*`
   const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
   removeAtEnd(folder)
@@ -90,6 +96,7 @@ export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {})
     const advertisedPort = advertisedPorts?.[id - 1]
     if (advertisedPort !== undefined) node.advertisedPort = advertisedPort
     if (advertisedPort !== undefined || secured) node.nodesPort = await freePort()
+    if (measured) node.measuresPort = await freePort()
     nodes.push(node)
   }
   const java = (...args: string[]) => [
@@ -114,7 +121,14 @@ export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {})
   await Promise.all(nodes.filter(({ data }) => !existsSync(join(data, 'meta.properties'))).map(format))
   async function start(node: Node): Promise<void> {
     const compiler = compiled ? [] : [quickStart]
-    const args = ['-Xms128m', `-Xmx${heapMb}m`, ...compiler, ...java('kafka.Kafka', configOf(node))]
+    const measures = measuresOf(node)
+    const args = [
+      '-Xms128m',
+      `-Xmx${heapMb}m`,
+      ...compiler,
+      ...measures,
+      ...java('kafka.Kafka', configOf(node)),
+    ]
     const child = startChild('java', args, { logFile: join(node.folder, 'server.log'), cwd: node.folder })
     node.child = child
     await untilReady(`Kafka node ${node.id}`, child, () => child.output().includes('Kafka Server started'))
@@ -138,11 +152,41 @@ export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {})
     unsecured: secured ? nodes.map((node) => `127.0.0.1:${node.nodesPort}`) : [],
     nodes: nodes.map((node) => node.id),
     pid: (id) => nodeOf(id).child!.pid,
+    counted: (beans) => counted(nodes, beans, java),
     kill9: async (id) => nodeOf(id).child?.kill('SIGKILL'),
     stop: async (id) => nodeOf(id).child?.kill('SIGTERM'),
     start: (id) => start(nodeOf(id)),
     close,
   }
+}
+
+function measuresOf({ measuresPort }: Node): string[] {
+  if (measuresPort === undefined) return []
+  const own = {
+    host: '127.0.0.1',
+    port: measuresPort,
+    'rmi.port': measuresPort,
+    authenticate: false,
+    ssl: false,
+  }
+  const options = Object.entries(own).map(
+    ([name, value]) => `-Dcom.sun.management.jmxremote.${name}=${value}`,
+  )
+  return [...options, '-Djava.rmi.server.hostname=127.0.0.1']
+}
+
+async function counted(nodes: Node[], beans: string, java: (...args: string[]) => string[]) {
+  const sums = new Map<string, number>()
+  for (const { measuresPort } of nodes) {
+    const url = `service:jmx:rmi:///jndi/rmi://127.0.0.1:${measuresPort}/jmxrmi`
+    const asked = ['--jmx-url', url, '--object-name', beans, '--attributes', 'Count', '--one-time']
+    const tool = java('org.apache.kafka.tools.JmxTool', ...asked, '--report-format', 'properties')
+    const found = await runCommand('java', ['-Xmx128m', quickStart, ...tool], { timeoutMs: 60_000 })
+    for (const [, name = '', count] of found.matchAll(/^(\S+):Count=(\d+)$/gm)) {
+      sums.set(name, (sums.get(name) ?? 0) + Number(count))
+    }
+  }
+  return sums
 }
 
 function configOf(node: Node): string {
