@@ -108,11 +108,6 @@ export async function retryUntilDone(
 interface PaceOptions {
   /** Units a second while requests keep coming. */
   busyPerSecond: number
-  /**
-   * While requests keep coming, work begins at times this far apart, which all callers share, ms. Rare large batches
-   * disturb fewer requests than frequent small ones, and cost less. Default 0: at any time.
-   */
-  togetherEveryMs?: number
   /** True while requests come first. */
   busy(): Promise<boolean>
   /** Once aborted, nothing is slowed down any more: the process is about to stop. */
@@ -126,9 +121,6 @@ export interface Pace {
 
 /** Units are counted over all callers of this pace together. */
 export function createPace(options: PaceOptions): Pace {
-  const everyMs = options.togetherEveryMs ?? 0
-  const timeBefore = (ms: number) => (everyMs > 0 ? Math.floor(ms / everyMs) * everyMs : ms)
-  const timeAfter = (ms: number) => (everyMs > 0 ? Math.ceil(ms / everyMs) * everyMs : ms)
   let freeAtMs = 0
   return {
     async take(units, signal) {
@@ -138,8 +130,8 @@ export function createPace(options: PaceOptions): Pace {
         freeAtMs = now
         return
       }
-      const beginsAtMs = Math.max(timeAfter(now), timeBefore(freeAtMs))
-      freeAtMs = Math.max(freeAtMs, beginsAtMs) + (units / options.busyPerSecond) * 1_000
+      const beginsAtMs = Math.max(now, freeAtMs)
+      freeAtMs = beginsAtMs + (units / options.busyPerSecond) * 1_000
       if (beginsAtMs > now)
         await sleep(Math.ceil(beginsAtMs - now), AbortSignal.any([signal, options.released]))
     },

@@ -20,7 +20,7 @@ import type { ReaderParts } from './kafka/reader.ts'
 import { createProduceClient, createSender, type Sender } from './kafka/sender.ts'
 import { openTail } from './kafka/tail.ts'
 import { createTopicFacts, createTopics, type TopicFactsCache } from './kafka/topics.ts'
-import type { EventLog, NewRecord } from './port.ts'
+import type { AppendOptions, EventLog, NewRecord } from './port.ts'
 
 export type { KafkaOptions }
 
@@ -69,8 +69,9 @@ export async function openKafkaLog(options: KafkaOptions): Promise<EventLog> {
     await cluster.close()
   }
   function appendOf(producer: Producer): EventLog['append'] {
-    return async (topic, partition, records, { timeoutMs } = {}) => {
-      if (records.length > 0) return producer.append(topic, partition, records, timeoutMs)
+    return async (topic, partition, records, options = {}) => {
+      const { timeoutMs } = options
+      if (records.length > 0) return producer.append(topic, partition, records, options)
       const range = (await topics.offsets(topic, timeoutMs)).find((one) => one.partition === partition)
       if (!range) throw partitionNotFound(topic, partition)
       return range.end
@@ -114,6 +115,8 @@ export function createProducer(sender: Sender, facts: TopicFactsCache, identitie
   /** One for each partition that was ever written: it knows its sequence. */
   const queues = new Map<string, PartitionQueue>()
   const stop = new AbortController()
+  /** Queues of which nothing goes before its time, or before something else goes to their broker. */
+  const patient = new Map<PartitionQueue, NodeJS.Timeout>()
   let waitingBytes = 0
   let closed = false
 
@@ -137,23 +140,44 @@ export function createProducer(sender: Sender, facts: TopicFactsCache, identitie
     }
     return queue
   }
+  function startPatient(queue: PartitionQueue): void {
+    clearTimeout(patient.get(queue))
+    patient.delete(queue)
+    queue.start()
+  }
+  /** What waits for the same broker shares the request. */
+  function takeAlong(queue: PartitionQueue): void {
+    const node = queue.lastNode()
+    for (const other of patient.keys()) {
+      if (other === queue || (node !== undefined && other.lastNode() === node)) startPatient(other)
+    }
+  }
   return {
     append(
       topic: string,
       partition: number,
       records: NewRecord[],
-      timeoutMs: number = appendTimeoutMs,
+      { timeoutMs = appendTimeoutMs, patienceMs = 0 }: AppendOptions = {},
     ): Promise<number> {
       if (closed) return Promise.reject(logUnavailable())
       return new Promise<number>((resolve, reject) => {
         const append = createAppend(records, timeoutMs, resolve, reject)
         const fits = waitingBytes === 0 || waitingBytes + append.bytes <= waitingBytesMax
-        if (!fits || !queueOf(topic, partition).offer(append))
+        const queue = queueOf(topic, partition)
+        if (!fits || !queue.offer(append, patienceMs > 0)) {
           append.reject(overloaded('Too much waits to be written to this partition'))
+        } else if (patienceMs === 0) takeAlong(queue)
+        else if (queue.rests() && !patient.has(queue)) {
+          patient.set(
+            queue,
+            setTimeout(() => startPatient(queue), patienceMs),
+          )
+        }
       })
     },
     async close() {
       closed = true
+      for (const queue of [...patient.keys()]) startPatient(queue)
       const drained = Promise.all([...queues.values()].map((queue) => queue.idle()))
       await withTimeout(drained, drainTimeoutMs, () => logUnavailable()).catch(() => {})
       stop.abort()

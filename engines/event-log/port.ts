@@ -83,6 +83,13 @@ export interface CommittedPosition {
   metadata: string
 }
 
+export interface AppendOptions {
+  /** The log must acknowledge within this time. Default 2,000. */
+  timeoutMs?: number
+  /** For records that nobody waits for: they may wait this long for others that go to the same broker. Default 0. */
+  patienceMs?: number
+}
+
 /** Appends to topics and reads them. */
 export interface Log {
   readonly driver: 'kafka' | 'embedded'
@@ -101,12 +108,7 @@ export interface Log {
    * resolves with the next offset. Their bytes must not change before it resolves; from then on the log does not look at
    * them any more.
    */
-  append(
-    topic: string,
-    partition: number,
-    records: NewRecord[],
-    options?: { timeoutMs?: number },
-  ): Promise<number>
+  append(topic: string, partition: number, records: NewRecord[], options?: AppendOptions): Promise<number>
   /**
    * Takes over the writer name `name`: whatever an earlier holder of the name appends from now on is refused, also
    * bytes of it that are still under way, in every partition where the new holder has appended. Throws AppError

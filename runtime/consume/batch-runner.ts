@@ -135,8 +135,10 @@ export class BatchRunner<S extends SchemaName> implements PartitionRunner {
       const isolated = guard.mustRunIsolated(this.#position)
       if (!(await this.#take(isolated ? 1 : this.#options.batchRecordsMax))) return
       if (!(await this.#settleAll())) return
+      const { isAwaited } = this.#options
+      const awaited = isAwaited && this.#items.some(({ message }) => message && isAwaited(message))
       this.#items = []
-      committer.settled()
+      committer.settled(awaited)
       if (committer.behind && !(await committer.flush())) return
     }
   }

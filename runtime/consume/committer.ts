@@ -19,6 +19,8 @@ interface CommitterOptions {
   log: Logger
   /** Aborts when nothing of this partition may be committed any more. */
   gone: AbortSignal
+  /** Every commit is made as if somebody waited for it. */
+  hurries: boolean
   beforeCommit: ((partition: number, throughOffset: number) => Promise<void>) | undefined
   /** The offset and metadata to commit now. */
   snapshot(): { offset: number; metadata: string }
@@ -27,8 +29,13 @@ interface CommitterOptions {
 }
 
 const again = { baseMs: 40, maxMs: 1_000 }
-/** A timer may come so much too early: what is begun then counts as begun at the time that it was to wait for. */
+/** A timer may come so much too early: a commit of then counts as begun at its time. */
 const timerErrorMs = 2
+
+/** The first of the times `everyMs` apart that lies behind `ms`. */
+function timeBehind(ms: number, everyMs: number): number {
+  return (Math.floor(ms / everyMs) + 1) * everyMs
+}
 
 export class Committer {
   readonly #options: CommitterOptions
@@ -39,8 +46,11 @@ export class Committer {
   /** `beforeCommit` was called for what lies before it. */
   #announced: number
   #running = false
+  /** Somebody waits for a settled record. */
+  #awaited = false
   #begunAt = Number.NEGATIVE_INFINITY
-  #committedAt = Number.NEGATIVE_INFINITY
+  /** When that which is made known and not committed shall be. */
+  #dueAt = Number.POSITIVE_INFINITY
   /** When settled records must be committed at the latest: in the commit in flight, and behind it. */
   #carriedBy = Number.POSITIVE_INFINITY
   #settledBy = Number.POSITIVE_INFINITY
@@ -65,12 +75,15 @@ export class Committer {
     return by !== Number.POSITIVE_INFINITY && performance.now() > by
   }
 
-  /** Records were settled. */
-  settled(): void {
+  /** Records were settled; `awaited`: somebody waits for one of them. */
+  settled(awaited = false): void {
     if (this.#settledBy === Number.POSITIVE_INFINITY) {
-      this.#settledBy = performance.now() + 3 * commitEveryMs
+      this.#settledBy = performance.now() + 3 * this.#everyMs
     }
     this.commitSoon()
+    if (!awaited || this.#awaited) return
+    this.#awaited = true
+    this.#endRest()
   }
 
   /** The present state is worth a commit; soon, and together with changes in this turn of the event loop. */
@@ -97,26 +110,45 @@ export class Committer {
     while (this.#written < this.#wanted && !gone.aborted) {
       if (this.#waiters.length === 0) await this.#untilNextTime()
       const version = this.#wanted
+      this.#awaited = false
       this.#begunAt = performance.now()
       this.#carriedBy = Math.min(this.#carriedBy, this.#settledBy)
       this.#settledBy = Number.POSITIVE_INFINITY
       const state = this.#options.snapshot()
-      if (await this.#makeKnown(state.offset)) this.#known = version
+      if (await this.#makeKnown(state.offset)) {
+        this.#known = version
+        this.#dueAt = Math.min(this.#dueAt, timeBehind(performance.now(), knownCommitEveryMs))
+      }
       if (this.#isDue() && (await this.#commit(state))) this.#written = version
       this.#answer()
     }
     this.#running = false
   }
 
-  /** At once after a pause, else at the next of the times that all partitions share: so they share requests, too. */
+  get #hurries(): boolean {
+    return this.#options.hurries || this.#awaited
+  }
+
+  get #everyMs(): number {
+    return this.#hurries ? commitEveryMs.hurried : commitEveryMs.otherwise
+  }
+
+  /** At the next of the times that all partitions share: so they share requests, too. In a hurry at once after a pause. */
   async #untilNextTime(): Promise<void> {
     if (this.#known === this.#wanted && !this.#isDue()) {
       this.#restsForMore = true
-      await this.#restUntil((Math.floor(performance.now() / knownCommitEveryMs) + 1) * knownCommitEveryMs)
+      await this.#restUntil(this.#dueAt)
+      if (this.#known === this.#wanted) return
     }
-    if (this.#waiters.length > 0 || this.#options.gone.aborted) return
-    if (performance.now() - this.#begunAt >= commitEveryMs) return nextTurn()
-    await this.#restUntil((Math.floor((this.#begunAt + timerErrorMs) / commitEveryMs) + 1) * commitEveryMs)
+    for (;;) {
+      if (this.#waiters.length > 0 || this.#options.gone.aborted) return
+      const hurried = this.#hurries
+      const now = performance.now()
+      if (hurried && now - this.#begunAt >= this.#everyMs) return nextTurn()
+      await this.#restUntil(timeBehind(hurried ? this.#begunAt + timerErrorMs : now, this.#everyMs))
+      // Somebody who began to wait has ended the rest.
+      if (hurried === this.#hurries) return
+    }
   }
 
   async #restUntil(at: number): Promise<void> {
@@ -132,8 +164,7 @@ export class Committer {
 
   #isDue(): boolean {
     if (!this.#options.beforeCommit || this.#waiters.length > 0) return true
-    const timeOf = (ms: number) => Math.floor(ms / knownCommitEveryMs)
-    return timeOf(performance.now()) > timeOf(this.#committedAt)
+    return performance.now() + timerErrorMs >= this.#dueAt
   }
 
   /** False when nothing was made known: there is no `beforeCommit`, or the partition is gone. */
@@ -151,7 +182,7 @@ export class Committer {
 
   async #commit({ offset, metadata }: { offset: number; metadata: string }): Promise<boolean> {
     const { partition, consumer, log, gone } = this.#options
-    this.#committedAt = performance.now()
+    this.#dueAt = Number.POSITIVE_INFINITY
     for (let n = 0; !gone.aborted; n++) {
       try {
         const result = await consumer.commit(partition, offset, metadata)

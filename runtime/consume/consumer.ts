@@ -31,6 +31,7 @@ export async function startBatchConsumer<S extends SchemaName>(
   const traced = tracing?.isOn ? tracedBatches(options, tracing, eventLog.driver) : options
   const member = new Member(dependencies, traced, {
     bufferPart: bufferPart.batches,
+    hurries: false,
     createRunner: (host) => new BatchRunner(host, traced, decodeFor(host, codec, options.topic)),
   })
   await member.join()
@@ -46,6 +47,7 @@ export async function startLaneConsumer<S extends SchemaName>(
   const traced = tracing?.isOn ? tracedLanes(options, tracing, eventLog.driver) : options
   const member = new Member(dependencies, traced, {
     bufferPart: bufferPart.lanes,
+    hurries: true,
     createRunner: (host) => new LaneRunner(host, traced, decodeFor(host, codec, options.topic)),
   })
   options.wakeups?.listen((partition) => member.wake(partition))

@@ -17,7 +17,7 @@ export const ringIdsMax = 65_536
 /** So many always are. */
 export const ringIdsMin = 1_024
 /**
- * Part of a partition's share for records that are fetched and not yet taken; the rest is for what is at work. In lanes that
+ * Part of a partition's share for records that are fetched and not yet taken; the rest is for records at work. In lanes that
  * rest bounds how much may wait behind a head before other lanes have to wait as well: so it is most of the share there.
  */
 export const bufferPart = { batches: 1 / 2, lanes: 1 / 4 } as const
@@ -29,9 +29,12 @@ export const oneLaneAheadMax = 64
 export const longCallMs = 100
 /** What a record costs on top of its key and value: its object, headers, bookkeeping. */
 export const recordOverheadBytes = 400
-/** While work goes on, partitions commit together this often. Records settled three times as long ago have to be committed. */
-export const commitEveryMs = 20
-/** What `beforeCommit` has made known is not worked on again by anyone: its commit waits for more, until the next of these times. */
+/**
+ * While work goes on, partitions commit together this often. Records settled three times as long ago have to be committed. In
+ * lanes, whose calls go to others who see what a kill repeats, and where somebody waits, the first commit goes at once.
+ */
+export const commitEveryMs = { hurried: 20, otherwise: 100 } as const
+/** What `beforeCommit` has made known is not worked on again by anyone: it is committed at the next of these times. */
 export const knownCommitEveryMs = 200
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */
 export const staleAfterMs = 25 * 86_400_000

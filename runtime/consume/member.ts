@@ -13,7 +13,7 @@ import { registerGroup } from './metrics.ts'
 import { Partition, type PartitionOptions } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart, hasDied, nameOwner } from './position.ts'
-import type { Shares } from './record-buffer.ts'
+import { Gathering, type Shares } from './record-buffer.ts'
 import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
 
 /** Between two ticks while nothing waits. */
@@ -51,7 +51,10 @@ export class Member implements LaneConsumer {
   constructor(
     dependencies: ConsumerDependencies,
     options: ConsumerOptions<SchemaName>,
-    { bufferPart, createRunner }: Pick<GroupContext, 'bufferPart'> & Pick<PartitionOptions, 'createRunner'>,
+    {
+      createRunner,
+      ...limits
+    }: Pick<GroupContext, 'bufferPart' | 'hurries'> & Pick<PartitionOptions, 'createRunner'>,
   ) {
     const { eventLog, publisher, metrics, log } = dependencies
     this.#dependencies = dependencies
@@ -67,12 +70,15 @@ export class Member implements LaneConsumer {
     this.#unregister = registered.unregister
     const bookkeeping = bookkeepingOf(eventLog)
     this.#group = {
-      bufferPart,
+      ...limits,
       options,
       publisher,
       log: this.#log,
       breaker: new EngineBreaker(options, this.#log, () => this.#wakeAll()),
       calls: new HandlerCalls(options.callTimeoutMs, options.engine),
+      gathering: new Gathering(options.gatherMs ?? 0, () => {
+        for (const { buffer } of this.#partitions.values()) buffer.updateFetching()
+      }),
       exclusive: { held: false },
       // In every commit: a partition that comes back with it had no other owner.
       token: nameOwner(eventLog.clientId),
@@ -178,6 +184,7 @@ export class Member implements LaneConsumer {
       },
       records: (id, records) => {
         this.#partitions.get(id)?.receive(records)
+        this.#group.gathering.begin()
         if (!this.#waits) this.#wakeup.wake()
       },
       misplaced: (id, problem) => this.#partitions.get(id)?.misplaced(problem),

@@ -10,7 +10,7 @@ import type { Bookkeeping } from './event-ids.ts'
 import type { EngineBreaker, HandlerCalls } from './handler-calls.ts'
 import type { Progress } from './metadata.ts'
 import type { GroupMetrics } from './metrics.ts'
-import type { Shares } from './record-buffer.ts'
+import type { Gathering, Shares } from './record-buffer.ts'
 import type { ConsumerOptions } from './types.ts'
 
 /** What the partitions of one group in one process share. */
@@ -20,6 +20,7 @@ export interface GroupContext {
   log: Logger
   breaker: EngineBreaker
   calls: HandlerCalls
+  gathering: Gathering
   /** While a suspicious record runs isolated, no other call of the member starts. */
   exclusive: { held: boolean }
   /** Names this member in its commits. */
@@ -35,6 +36,8 @@ export interface GroupContext {
   wakeAll(): void
   /** A partition's share of the memory that the group may hold, in bytes. */
   shareBytes(): number
+  /** Commits are made as if somebody waited for them. */
+  hurries: boolean
   /** Part of a partition's memory for records that were fetched and not taken. */
   bufferPart: number
 }

@@ -74,7 +74,7 @@ export class Partition {
       // The rest is for records in calls, or pending in lanes.
       bytesMax: () => group.shareBytes() * group.bufferPart,
       recordsMax: group.options.aheadRecordsMax ?? bufferedRecordsMax,
-      restMs: group.options.gatherMs ?? 0,
+      rests: () => group.gathering.isOn,
       pause: () => consumer.pause(id),
       resume: () => consumer.resume(id),
     })
@@ -271,6 +271,7 @@ export class Partition {
       consumer: this.#consumer,
       log: this.#log,
       gone: this.gone,
+      hurries: group.hurries,
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),
       onCommitted: (offset) => {

@@ -12,8 +12,8 @@ interface RecordBufferOptions {
   bytesMax(): number
   /** The same for their number. */
   recordsMax: number
-  /** After records came, nothing is fetched for this long, so that the next ones are fetched together. Default 0. */
-  restMs?: number
+  /** Whether nothing is fetched for a while, however much there is room for; asked each time. */
+  rests?(): boolean
   pause(): void
   resume(): void
 }
@@ -132,6 +132,33 @@ export class Queue<T> {
   }
 }
 
+/**
+ * While it is on nothing is fetched, so that new records of all partitions of a group are fetched together at the next of the
+ * times that are `everyMs` apart; 0: never on.
+ */
+export class Gathering {
+  readonly #everyMs: number
+  readonly #changed: () => void
+  isOn = false
+
+  constructor(everyMs: number, changed: () => void) {
+    this.#everyMs = everyMs
+    this.#changed = changed
+  }
+
+  /** Records came. */
+  begin(): void {
+    if (this.#everyMs === 0 || this.isOn) return
+    this.#set(true)
+    setTimeout(() => this.#set(false), this.#everyMs - (performance.now() % this.#everyMs)).unref()
+  }
+
+  #set(isOn: boolean): void {
+    this.isOn = isOn
+    this.#changed()
+  }
+}
+
 export class RecordBuffer {
   readonly #options: RecordBufferOptions
   readonly #chunks = new Queue<Chunk>()
@@ -142,7 +169,6 @@ export class RecordBuffer {
   #full = false
   #paused = false
   #stopped = false
-  #rest: NodeJS.Timeout | undefined
 
   constructor(options: RecordBufferOptions) {
     this.#options = options
@@ -155,8 +181,6 @@ export class RecordBuffer {
     this.#bytes += bytes
     this.count += records.length
     this.#chunks.push({ records, bytes, seen: false })
-    const { restMs = 0 } = this.#options
-    if (restMs > 0) this.#rest ??= setTimeout(() => this.#endRest(), restMs).unref()
     this.updateFetching()
   }
 
@@ -201,28 +225,21 @@ export class RecordBuffer {
     this.updateFetching()
   }
 
-  /** Called after records were taken. */
+  /** Called after records were taken, and when a rest begins or ends. */
   updateFetching(): void {
     const max = this.#options.bytesMax()
     const { recordsMax } = this.#options
     if (this.#bytes >= max || this.count >= recordsMax) this.#full = true
     // Seldom rather than soon: a client may throw away what it fetches for a partition while that one is paused.
     else if (this.#bytes <= max / 4 && this.count <= recordsMax / 4) this.#full = false
-    const pause = this.#stopped || this.#full || this.#rest !== undefined
+    const pause = this.#stopped || this.#full || this.#options.rests?.() === true
     if (pause === this.#paused) return
     this.#paused = pause
     if (pause) this.#options.pause()
     else this.#options.resume()
   }
 
-  #endRest(): void {
-    this.#rest = undefined
-    this.updateFetching()
-  }
-
   clear(): void {
-    clearTimeout(this.#rest)
-    this.#rest = undefined
     this.#chunks.clear()
     this.#at = 0
     this.count = 0

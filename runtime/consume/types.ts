@@ -55,8 +55,8 @@ export interface ConsumerOptions<S extends SchemaName> {
    */
   blamesRecords?: boolean
   /**
-   * For work that nobody waits for: after records of a partition came, further ones are fetched this many ms later, and
-   * together. Default 0.
+   * For work that may wait: after records came, further ones of all partitions are fetched together at the next of the times
+   * that are this many ms apart. What comes after a rest does not wait. Default 0.
    */
   gatherMs?: number
   /**
@@ -97,6 +97,8 @@ export interface BatchOptions<S extends SchemaName> extends ConsumerOptions<S> {
   batchBytesMax: number
   /** Resolves with an outcome for each message, in order. */
   handle(messages: Message<Schemas[S]>[], context: CallContext): Promise<BatchOutcome[]>
+  /** Whether somebody waits for what becomes of a message: then `beforeCommit` comes sooner. Default: nobody does. */
+  isAwaited?(message: Message<Schemas[S]>): boolean
   /** Called with records that were parked, before the commit passes them (failure rows). Repeated when it rejects. */
   onParked?(parked: ParkedMessage<S>[]): Promise<void>
 }

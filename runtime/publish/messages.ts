@@ -1,6 +1,6 @@
 /** The types of messages over the event log: what services publish and what handlers receive. */
 
-import type { StoredRecord } from '#engines/event-log/port.ts'
+import type { AppendOptions, StoredRecord } from '#engines/event-log/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { HeaderName } from '#topics/promises.ts'
@@ -14,6 +14,8 @@ export const headerNames = {
   requestId: 'request-id',
   traceparent: 'traceparent',
   producer: 'producer',
+  /** Somebody waits for what becomes of the record. */
+  awaited: 'awaited',
   /** ISO 8601 UTC with milliseconds. */
   occurredAt: 'occurred-at',
 } as const satisfies Record<string, HeaderName>
@@ -41,9 +43,7 @@ export interface Message<V> extends Position {
   timestamp: number
 }
 
-export interface PublishOptions {
-  /** The log must acknowledge within this time. Default 2,000. */
-  timeoutMs?: number
+export interface PublishOptions extends AppendOptions {
   /** All messages go to this partition instead of their key's. */
   partition?: number
 }
@@ -61,7 +61,7 @@ export interface MessageBatch<K, V> {
    * As `Publisher.publish`. May be called again when it failed: the event ids stay the same, so that consumers
    * recognise what was stored after all as a repeat.
    */
-  publish(options?: Pick<PublishOptions, 'timeoutMs'>): Promise<Position[]>
+  publish(options?: AppendOptions): Promise<Position[]>
 }
 
 /** Publishes typed messages: encodes by the topic's schema, chooses partitions by key, adds the standard headers. */

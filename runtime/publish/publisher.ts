@@ -130,9 +130,8 @@ function createBatch<K, S extends SchemaName>(
       if (encoded instanceof Promise) return encoded.then((value) => take(message, value))
       return take(message, encoded)
     },
-    async publish({ timeoutMs } = {}) {
+    async publish(options = {}) {
       const positions = new Array<Position>(size)
-      const options = timeoutMs === undefined ? {} : { timeoutMs }
       await Promise.all(
         [...shares].map(async ([to, { records, indexes }]) => {
           const first = await append(location.physicalName, to, records, options)

@@ -20,7 +20,7 @@ const targetCount = 8
 const kills = 3
 const answerMs = 2
 /** Deliveries in flight, and those that may end before a commit, at answers of 2 ms: a commit may be late twice. */
-const repeatedPerKill = 1 + (3 * commitEveryMs) / answerMs
+const repeatedPerKill = 1 + (3 * commitEveryMs.hurried) / answerMs
 const patienceMs = 240_000
 
 async function embedded(): Promise<Record<string, string>> {

@@ -14,6 +14,14 @@ interface Wanted {
   partitions?: number[] | undefined
 }
 
+type Answers = listOffsetsV8.ListOffsetsResponse['topics']
+
+/** What one request to a broker is about. */
+interface Asked {
+  parts: { topic: string; partitions: number[] }[]
+  answers: Promise<Answers>
+}
+
 /** By topic and partition. */
 type Offsets = Map<string, Map<number, number>>
 
@@ -22,6 +30,7 @@ const notKnown = -1
 
 export function createLogRanges(cluster: Cluster) {
   const connections = cluster.connections(timeoutMs)
+  const gathered = new Map<string, Asked>()
 
   async function leadersOf({ topic, partitions }: Wanted): Promise<Map<number, number[]>> {
     const leaders = await cluster.topics.get(topic)
@@ -44,19 +53,37 @@ export function createLogRanges(cluster: Cluster) {
     )
     return Map.groupBy(byTopic.flat(), ({ node }) => node)
   }
+  /** Questions of one turn of the event loop to one broker are one: the lag of all groups is asked for at a time. */
+  function ask(node: number, timestamp: bigint, parts: Asked['parts']): Promise<Answers> {
+    const name = `${node} ${timestamp}`
+    let asked = gathered.get(name)
+    if (!asked) {
+      const answers = new Promise<Answers>((resolve) => {
+        setImmediate(() => {
+          gathered.delete(name)
+          resolve(request(node, timestamp, asked!.parts))
+        })
+      })
+      asked = { parts: [], answers }
+      gathered.set(name, asked)
+    }
+    asked.parts.push(...parts)
+    return asked.answers
+  }
+  async function request(node: number, timestamp: bigint, parts: Asked['parts']): Promise<Answers> {
+    const topics = [...Map.groupBy(parts, ({ topic }) => topic)].map(([name, ofTopic]) => ({
+      name,
+      partitions: [...new Set(ofTopic.flatMap(({ partitions }) => partitions))].map((partitionIndex) => ({
+        partitionIndex,
+        currentLeaderEpoch: notKnown,
+        timestamp,
+      })),
+    }))
+    const level = FetchIsolationLevels.READ_UNCOMMITTED
+    return (await listOffsetsV8.api.async(await connections.to(node), -1, level, topics)).topics
+  }
   async function offsetsAt(timestamp: bigint, wanted: readonly Wanted[]): Promise<Offsets> {
-    const asked = [...(await questions(wanted))].map(async ([node, parts]) => {
-      const topics = parts.map(({ topic, partitions }) => ({
-        name: topic,
-        partitions: partitions.map((partitionIndex) => ({
-          partitionIndex,
-          currentLeaderEpoch: notKnown,
-          timestamp,
-        })),
-      }))
-      const level = FetchIsolationLevels.READ_UNCOMMITTED
-      return (await listOffsetsV8.api.async(await connections.to(node), -1, level, topics)).topics
-    })
+    const asked = [...(await questions(wanted))].map(([node, parts]) => ask(node, timestamp, parts))
     try {
       const found: Offsets = new Map(wanted.map(({ topic }) => [topic, new Map()]))
       for (const { name, partitions } of (await Promise.all(asked)).flat()) {

@@ -35,7 +35,7 @@ interface PartitionQueueParts extends PartitionWriterParts {
 export type PartitionQueue = ReturnType<typeof createPartitionQueue>
 
 export function createPartitionQueue(parts: PartitionQueueParts) {
-  const { topic, partition, facts, count, stop } = parts
+  const { topic, partition, facts, count, stop, sender } = parts
   const writer = createPartitionWriter(parts)
   const { deliver, fence } = createDelivery({ topic, partition, facts, writer })
   const queue: Append[] = []
@@ -99,6 +99,9 @@ export function createPartitionQueue(parts: PartitionQueueParts) {
     }
     return batch
   }
+  function start(): void {
+    draining ??= drain()
+  }
   function rejectAll(error: AppError): void {
     for (const append of queue) append.reject(error)
   }
@@ -110,8 +113,11 @@ export function createPartitionQueue(parts: PartitionQueueParts) {
     }
   }
   return {
-    /** False when the queue is full. An append that is larger than the whole queue passes when the queue is empty. */
-    offer(append: Append): boolean {
+    /**
+     * False when the queue is full. An append that is larger than the whole queue passes when the queue is empty. One that is
+     * patient waits until `start`, or for the next one that is not.
+     */
+    offer(append: Append, isPatient = false): boolean {
       const bytes = queued.bytes + append.bytes
       const records = queued.records + append.records.length
       if (queue.length > 0 && (bytes > queueLimits.bytesMax || records > queueLimits.recordsMax)) return false
@@ -119,9 +125,13 @@ export function createPartitionQueue(parts: PartitionQueueParts) {
       queued.bytes = bytes
       queued.records = records
       count(append.bytes)
-      draining ??= drain()
+      if (!isPatient) start()
       return true
     },
+    start,
+    /** Nothing is under way, and something waits. */
+    rests: () => draining === undefined && queue.length > 0,
+    lastNode: () => sender.lastNode(topic, partition),
     /** Resolves when nothing waits and nothing is in flight. */
     idle: (): Promise<void> => draining ?? Promise.resolve(),
   }

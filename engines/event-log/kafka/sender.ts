@@ -1,7 +1,7 @@
 /**
  * Writes batches to the leaders of their partitions, and takes producer ids. Made of the protocol calls that @platformatic/kafka
  * exports. A batch is tried once; small batches under one identity that are ready at the same time go to their broker in one
- * request, and what is answered counts for each alone.
+ * request, and each has its own answer in it.
  */
 
 import {
@@ -68,6 +68,8 @@ export function createSender(
   topics: Pick<Cluster['topics'], 'get' | 'refresh'>,
   client: Pick<ProduceClient, 'produce'>,
 ) {
+  /** The broker that a partition's last batch went to, by topic and partition. */
+  const lastNodes = new Map<string, number>()
   /** Batches by broker, id and epoch that go out at the end of this turn of the event loop. */
   const gathered = new Map<string, Waiting[]>()
 
@@ -109,9 +111,12 @@ export function createSender(
     }
   }
   return {
+    /** Where the last batch of a partition went. */
+    lastNode: (topic: string, partition: number) => lastNodes.get(`${topic}/${partition}`),
     /** The offset of the first record. Throws SendFault. */
     async send(batch: Send): Promise<number> {
       const node = await leaderOf(batch)
+      lastNodes.set(`${batch.topic}/${batch.partition}`, node)
       const { promise, resolve, reject } = Promise.withResolvers<number>()
       const one = { batch, resolve, reject }
       if (batch.again || batch.bytes >= sharedBytesMax) void ask(node, [one])

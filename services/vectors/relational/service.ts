@@ -27,6 +27,8 @@ import { createGeneration } from './generation.ts'
 /** One transaction takes the batches of all partitions together; small ones let others go first sooner. */
 const batchRecordsMax = 100
 const batchBytesMax = 4 * 1024 * 1024
+/** Much shorter than what a reader of its own writes waits for. */
+const gatherMs = 250
 /** Rows a second that are mirrored while requests or writes keep coming to the machine that also searches. */
 const busyRowsPerSecond = 250
 const busyFromRecordsPerSecond = 40
@@ -57,6 +59,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
     engine: mirror,
     batchRecordsMax,
     batchBytesMax,
+    gatherMs,
     callTimeoutMs: deadlines.handler.relationalWriterMs,
     openGeneration: ({ generation, epoch, calls, stuck }) =>
       createGeneration({

@@ -6,7 +6,7 @@ import type { BatchOutcome } from '#lib/outcome.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { type CallContext, startBatchConsumer } from '#runtime/consume/consumer.ts'
 import { sharedMetric } from '#runtime/observe/metrics.ts'
-import type { Message } from '#runtime/publish/messages.ts'
+import { headerNames, type Message } from '#runtime/publish/messages.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
@@ -25,6 +25,8 @@ export interface IndexWriter {
   batchRecordsMax: number
   batchBytesMax: number
   callTimeoutMs: number
+  /** As of a batch consumer: where nobody waits for its progress at once. */
+  gatherMs?: number
   /** `epoch` is that of vectors.commands. */
   openGeneration(parts: {
     generation: number
@@ -64,7 +66,7 @@ export async function startGenerationWriter(
 ): Promise<Closeable> {
   const { generation } = named
   const { engines, publisher, log } = context
-  const { index, batchRecordsMax, batchBytesMax, callTimeoutMs } = writer
+  const { index, batchRecordsMax, batchBytesMax, callTimeoutMs, gatherMs } = writer
   const topic = vectorsCommands
   const { epoch } = publisher.locationOf(topic)
   const group = groupOfGeneration(index, generation)
@@ -88,6 +90,7 @@ export async function startGenerationWriter(
       batchRecordsMax,
       batchBytesMax,
       callTimeoutMs,
+      ...(gatherMs === undefined ? { isAwaited } : { gatherMs }),
       // The gateway has checked every point: what takes long is the engine's fault, not a record's.
       engine: index.name,
       retriesMax: 5,
@@ -140,6 +143,10 @@ export async function startGenerationWriter(
       await Promise.all([...ended, kept, stuck.close()])
     },
   }
+}
+
+function isAwaited({ headers }: Message<VectorUpsert>): boolean {
+  return headers[headerNames.awaited] !== undefined
 }
 
 /** Calls that must have worked before they take twice as many records. */

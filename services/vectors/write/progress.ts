@@ -5,7 +5,7 @@
 import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
-import { type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
+import { type Following, type FollowParts, followTopic } from '#runtime/follow/follow-topic.ts'
 import type { Codec, Publisher } from '#runtime/publish/messages.ts'
 import type { VectorsProgress } from '#schemas/types.ts'
 import { parseProgressKey, vectorsCommands, vectorsProgress } from '#topics/catalog.ts'
@@ -13,12 +13,15 @@ import type { Index } from './rebuild.ts'
 
 const catchUpTimeoutMs = 15_000
 const catchUpPollMs = 10
+/** Read on for so long after it was asked for: a writer reports far more often than it wants to know. */
+const openMs = 10_000
 
-export type ProgressTail = Awaited<ReturnType<typeof openProgressTail>>
+export type ProgressTail = ReturnType<typeof openProgressTail>
 
 type TailParts = FollowParts & { index: Index; codec: Codec; publisher: Publisher }
 
-export async function openProgressTail(parts: TailParts) {
+/** What was reported so far of an index, read when `catchUp` is called. */
+export function openProgressTail(parts: TailParts) {
   const greatest = new Map<string, VectorsProgress>()
   const topic = vectorsProgress
   const keep = (record: VectorsProgress) => {
@@ -36,20 +39,43 @@ export async function openProgressTail(parts: TailParts) {
   /** By key: what could not be decoded, until a later record says how far it is. */
   const gaps = new Map<string, string>()
   const { physicalName } = parts.publisher.locationOf(topic)
-  const tail = await followTopic(parts, topic, {
-    from: 'beginning',
-    onMessage({ key, value }) {
-      gaps.delete(key)
-      if (value === null) forget(parseProgressKey(key))
-      else if (value.index === parts.index.name) keep(value)
-    },
-    onFault({ key, partition, offset }, reason) {
-      gaps.set(
-        key?.toString('utf8') ?? '',
-        `${partition}:${offset} of ${topic.name} cannot be read: ${reason}`,
-      )
-    },
-  })
+  const read = new Map<number, number>()
+  let tail: Promise<Following> | undefined
+  let rest: NodeJS.Timeout | undefined
+
+  function opened(): Promise<Following> {
+    clearTimeout(rest)
+    rest = setTimeout(() => void close(), openMs).unref()
+    tail ??= follow().catch((error: unknown) => {
+      tail = undefined
+      throw error
+    })
+    return tail
+  }
+  async function close(): Promise<void> {
+    clearTimeout(rest)
+    const open = tail
+    tail = undefined
+    if (!open) return
+    const following = await open.catch(() => null)
+    await following?.close()
+    for (const [partition, next] of following?.positions() ?? []) read.set(partition, next)
+  }
+  const follow = () =>
+    followTopic(parts, topic, {
+      from: ({ partition, start, end }) => Math.min(end, Math.max(start, read.get(partition) ?? start)),
+      onMessage({ key, value }) {
+        gaps.delete(key)
+        if (value === null) forget(parseProgressKey(key))
+        else if (value.index === parts.index.name) keep(value)
+      },
+      onFault({ key, partition, offset }, reason) {
+        gaps.set(
+          key?.toString('utf8') ?? '',
+          `${partition}:${offset} of ${topic.name} cannot be read: ${reason}`,
+        )
+      },
+    })
 
   /**
    * Resolves once all records that were acknowledged before the call are read. Throws AppError `log_unavailable`, and an
@@ -57,8 +83,10 @@ export async function openProgressTail(parts: TailParts) {
    */
   async function catchUp(): Promise<void> {
     const until = performance.now() + catchUpTimeoutMs
+    const following = await opened()
     const ends = (await parts.eventLog.offsets(physicalName)).filter((range) => range.end > range.start)
-    const reached = () => ends.every((range) => (tail.positions().get(range.partition) ?? 0) >= range.end)
+    const reached = () =>
+      ends.every((range) => (following.positions().get(range.partition) ?? 0) >= range.end)
     while (!reached()) {
       if (performance.now() > until) {
         throw new AppError('log_unavailable', 'The progress of the index could not be read in time.')
@@ -83,7 +111,7 @@ export async function openProgressTail(parts: TailParts) {
       }
       return applied
     },
-    close: (): Promise<void> => tail.close(),
+    close,
   }
 }
 
@@ -111,7 +139,7 @@ export async function resetProgress(
   positions: readonly { partition: number; offset: number }[],
 ): Promise<void> {
   const { epoch } = parts.publisher.locationOf(vectorsCommands)
-  const tail = await openProgressTail(parts)
+  const tail = openProgressTail(parts)
   try {
     await tail.catchUp()
     for (const { partition, offset } of positions) {

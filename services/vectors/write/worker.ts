@@ -43,7 +43,7 @@ export async function startIndexWriter(
   const { eventLog, relational } = context.engines
   const { index, engine } = writer
   const stopping = new AbortController()
-  const progressTail = await openProgressTail({ ...context, eventLog, index })
+  const progressTail = openProgressTail({ ...context, eventLog, index })
   /** By generation; `shown` is what people call its group, as the rows said last. */
   const groups = new Map<number, { named: { shown: string }; group: Closeable }>()
   const [changedRows, changedRebuild] = [createWakeup(), createWakeup()]

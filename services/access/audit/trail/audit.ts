@@ -84,7 +84,10 @@ export function createAuditTrail(parts: AuditTrailParts) {
   const publishBegun = createBegunPublisher(parts.publisher, now)
   const ends = createEnds({
     publish: (messages, partition) =>
-      parts.publisher.publish(auditEvents, messages, partition === null ? {} : { partition }),
+      parts.publisher.publish(auditEvents, messages, {
+        patienceMs,
+        ...(partition === null ? {} : { partition }),
+      }),
     onLost: parts.onLost,
   })
   const refusals = createRefusals((event) => ends.add(null, messageOf(event, {})), now)
@@ -197,7 +200,8 @@ function createBegunPublisher(publisher: AuditTrailParts['publisher'], now: () =
  * read outcome `unknown`.
  */
 const gatherMs = 200
-const gatheredMax = 200
+/** After it an end waits this long for the beginning of a further request, which takes it along to the log. */
+const patienceMs = 300
 /** Ends that wait for the log at once; further ones are given up (their notes read outcome `unknown`). */
 const waitingMax = 20_000
 
@@ -216,10 +220,7 @@ export function createEnds(parts: EndsParts) {
   let waiting = 0
   let timer: NodeJS.Timeout | undefined
 
-  function send(partition: number | null): void {
-    const messages = gathered.get(partition)
-    if (!messages) return
-    gathered.delete(partition)
+  function send(partition: number | null, messages: EndMessage[]): void {
     const sent: Promise<unknown> = parts
       .publish(messages, partition)
       .catch((error) => parts.onLost(messages.length, error))
@@ -232,7 +233,8 @@ export function createEnds(parts: EndsParts) {
   function sendAll(): void {
     clearTimeout(timer)
     timer = undefined
-    for (const partition of [...gathered.keys()]) send(partition)
+    for (const [partition, messages] of gathered) send(partition, messages)
+    gathered.clear()
   }
 
   return {
@@ -245,7 +247,6 @@ export function createEnds(parts: EndsParts) {
       const messages = gathered.get(partition)
       if (messages) messages.push(message)
       else gathered.set(partition, [message])
-      if (messages && messages.length >= gatheredMax) send(partition)
       timer ??= setTimeout(sendAll, gatherMs)
     },
     /** Resolves when every end that was added is written or given up. */

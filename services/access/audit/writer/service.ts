@@ -38,13 +38,13 @@ const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 2_000
 /** The notes of the first seconds after a rest wait, too, when many requests come at once. */
 const freshArrivalSampleMs = 250
-/** Far longer than an end follows its beginning: few notes are written twice because the two are in different batches. */
-const togetherEveryMs = 1_000
-/** Beginning and end of as many notes as go together. */
-const batchRecordsMax = (2 * busyNotesPerSecond * togetherEveryMs) / 1_000
+/**
+ * Nobody waits for notes: those of many searches become one publish, with all that it sets off. Far longer than an end follows
+ * its beginning: few notes are written twice because the two are in different batches.
+ */
+const gatherMs = 2_000
+const batchRecordsMax = 2_000
 const batchBytesMax = 1024 * 1024
-/** Nobody waits for notes: those of many searches become one publish, with all that it sets off. */
-const gatherMs = 500
 /** Covers a batch of every partition at the slow pace. */
 const callTimeoutMs = deadlines.handler.auditWriterMs
 const pruneEveryMs = 6 * 3_600_000
@@ -67,18 +67,7 @@ export const auditWriter = defineWorker({
 async function startAuditWriter(context: Context): Promise<Closeable> {
   const { engines, codec, publisher, log, metrics } = context
   const stopping = new AbortController()
-  const busy = createArrivals({
-    total: () => recordsEver(context),
-    busyFromPerSecond: busyFromRecordsPerSecond,
-    sampleMs: arrivalSampleMs,
-    freshSampleMs: freshArrivalSampleMs,
-  })
-  const pace = createPace({
-    busyPerSecond: busyNotesPerSecond,
-    togetherEveryMs,
-    busy,
-    released: stopping.signal,
-  })
+  const pace = engines.eventLog.driver === 'embedded' ? paceOf(context, stopping.signal) : undefined
   const writers = createPartitionWriters(publisher, 'audit-writer')
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics, tracing: context.tracing },
@@ -96,7 +85,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
         await writers.takeOver(gained)
         return undefined
       },
-      handle: createHandler({ embedder: engines.localEmbedder, writers, pace }),
+      handle: createHandler({ embedder: engines.localEmbedder, writers, ...(pace ? { pace } : {}) }),
       probe: () => engines.eventLog.ping(),
     },
   )
@@ -108,6 +97,17 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       await writers.close()
     },
   }
+}
+
+/** For one machine that runs everything: requests come first. */
+function paceOf(context: Context, released: AbortSignal): Pace {
+  const busy = createArrivals({
+    total: () => recordsEver(context),
+    busyFromPerSecond: busyFromRecordsPerSecond,
+    sampleMs: arrivalSampleMs,
+    freshSampleMs: freshArrivalSampleMs,
+  })
+  return createPace({ busyPerSecond: busyNotesPerSecond, busy, released })
 }
 
 /** Handshakes and operations of every gateway since the topic was made. */
@@ -187,7 +187,7 @@ const publishedAtOnce = 100
 export function createHandler(parts: {
   embedder: Embedder
   writers: Pick<PartitionWriters, 'of'>
-  pace: Pace
+  pace?: Pace
 }) {
   return async function writeAuditNotes(
     messages: Message<AuditEvent>[],
@@ -196,7 +196,7 @@ export function createHandler(parts: {
     const events = lastStates(messages)
     if (events.length === 0) return messages.map(() => done)
     try {
-      if (Date.now() - messages[0]!.timestamp < lateMs) await parts.pace.take(events.length, context.signal)
+      if (Date.now() - messages[0]!.timestamp < lateMs) await parts.pace?.take(events.length, context.signal)
       context.signal.throwIfAborted()
       await publishNotes(parts.embedder, parts.writers.of(context.partition), events)
     } catch (error) {

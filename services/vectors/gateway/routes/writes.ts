@@ -153,12 +153,16 @@ export async function accept(
   }
   if (given.points !== undefined) reserve(given.points)
   async function publishAs(operation: string): Promise<Accepted> {
-    const own = { [operationHeader]: operation, [headerNames.agent]: agentId }
+    const isWaiting = (request.query as Static<typeof waitQuery>).wait === 'true'
+    const own = {
+      [operationHeader]: operation,
+      [headerNames.agent]: agentId,
+      ...(isWaiting ? { [headerNames.awaited]: '1' } : {}),
+    }
     const positions = await publish({ ...recordHeaders(request), ...own }, reserve)
     reservation?.accepted(positions)
     const made = gateway.operations.of(operation, positions)
     const operation_id = gateway.operations.idOf(made)
-    const isWaiting = (request.query as Static<typeof waitQuery>).wait === 'true'
     const state = isWaiting ? await gateway.operations.wait(made) : ({ status: 'accepted' } as const)
     if (state.status === 'failed') {
       throw new AppError('operation_failed', `The operation failed: ${state.error}`, { statusCode: 502 })

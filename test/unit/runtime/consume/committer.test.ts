@@ -4,7 +4,9 @@ import { pino } from 'pino'
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { CommitResult, GroupConsumer } from '#engines/event-log/port.ts'
 import { Committer } from '#runtime/consume/committer.ts'
-import { commitEveryMs, knownCommitEveryMs } from '#runtime/consume/limits.ts'
+import { commitEveryMs as every, knownCommitEveryMs } from '#runtime/consume/limits.ts'
+
+const commitEveryMs = every.hurried
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
 afterEach(() => void vi.useRealTimers())
@@ -18,8 +20,10 @@ async function pass(ms: number): Promise<void> {
 
 function open({
   commit = async () => 'committed' as const,
+  hurries = true,
   beforeCommit,
 }: {
+  hurries?: boolean
   commit?: () => Promise<CommitResult>
   beforeCommit?: (partition: number, through: number) => Promise<void>
 }) {
@@ -38,14 +42,15 @@ function open({
     } as unknown as GroupConsumer,
     log: pino({ level: 'silent' }),
     gone: gone.signal,
+    hurries,
     beforeCommit,
     snapshot: () => ({ offset: settled, metadata: '' }),
     onCommitted: () => {},
     onLost: () => {},
   })
-  const settle = () => {
+  const settle = (awaited = false) => {
     settled++
-    committer.settled()
+    committer.settled(awaited)
   }
   return { committer, commits, settle, settled: () => settled }
 }
@@ -125,11 +130,46 @@ test('progress that is announced is committed less often; the last state is comm
 test('announced progress holds no work back while its commit is pending', async () => {
   const { committer, commits, settle } = open({ beforeCommit: async () => {} })
   settle()
-  await pass(commitEveryMs)
+  await pass(knownCommitEveryMs)
   expect(commits.at(-1)).toBe(1)
   settle()
   await pass(knownCommitEveryMs / 2)
   expect(committer.behind).toBe(false)
   await pass(knownCommitEveryMs + commitEveryMs)
   expect(commits.at(-1)).toBe(2)
+})
+
+test('where nobody waits, partitions make known and commit at times that they share', async () => {
+  const times: number[] = []
+  const beforeCommit = async () => void times.push(performance.now())
+  const partitions = Array.from({ length: 5 }, () => open({ hurries: false, beforeCommit }))
+  await pass(every.otherwise + 10)
+  for (const { settle } of partitions) {
+    settle()
+    await pass(7)
+  }
+  await pass(every.otherwise)
+  expect(times).toHaveLength(5)
+  expect(new Set(times.map((at) => Math.round(at / every.otherwise))).size).toBe(1)
+  await pass(knownCommitEveryMs)
+  for (const { commits } of partitions) expect(commits).toEqual([1])
+})
+
+test('what somebody waits for is made known at once, also while other things wait for their time', async () => {
+  const known: number[] = []
+  const beforeCommit = async (_partition: number, through: number) => void known.push(through + 1)
+  const { settle } = open({ hurries: false, beforeCommit })
+  await pass(every.otherwise + 10)
+  settle()
+  await pass(30)
+  expect(known).toEqual([])
+  settle(true)
+  await pass(2)
+  expect(known).toEqual([2])
+  // The next one that nobody waits for takes its time again.
+  settle()
+  await pass(30)
+  expect(known).toEqual([2])
+  await pass(every.otherwise)
+  expect(known).toEqual([2, 3])
 })

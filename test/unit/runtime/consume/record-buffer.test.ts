@@ -1,18 +1,15 @@
 /** Records that wait for the runner of a partition, and when fetching pauses. */
 
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
 import { RecordBuffer } from '#runtime/consume/record-buffer.ts'
 
-beforeEach(() => void vi.useFakeTimers())
-afterEach(() => vi.useRealTimers())
-
-function open(restMs?: number, recordsMax = 2_048) {
+function open(rests?: () => boolean, recordsMax = 2_048) {
   const calls: string[] = []
   const buffer = new RecordBuffer({
     bytesMax: () => 1_000_000,
     recordsMax,
-    ...(restMs === undefined ? {} : { restMs }),
+    ...(rests ? { rests } : {}),
     pause: () => calls.push('pause'),
     resume: () => calls.push('resume'),
   })
@@ -23,37 +20,32 @@ function record(offset: number): StoredRecord {
   return { partition: 0, offset, timestamp: 0, key: null, value: Buffer.from('x'), headers: {} }
 }
 
-test('for work that nobody waits for, fetching rests after records came', () => {
-  const { buffer, calls } = open(500)
+test('while the group gathers nothing is fetched', () => {
+  let rests = false
+  const { buffer, calls } = open(() => rests)
   buffer.push([record(0)])
+  expect(calls).toEqual([])
+  rests = true
+  buffer.updateFetching()
   expect(calls).toEqual(['pause'])
   // A fetch in flight still arrives; no further one begins.
-  vi.advanceTimersByTime(300)
   buffer.push([record(1)])
   expect(buffer.shift()?.offset).toBe(0)
-  vi.advanceTimersByTime(200)
+  rests = false
+  buffer.updateFetching()
   expect(calls).toEqual(['pause', 'resume'])
-  buffer.push([record(2)])
-  expect(calls).toEqual(['pause', 'resume', 'pause'])
 })
 
-test('a stop comes before the rest', () => {
-  const { buffer, calls } = open(500)
+test('a stop outlasts the rest', () => {
+  let rests = true
+  const { buffer, calls } = open(() => rests)
   buffer.push([record(0)])
   buffer.setStopped(true)
-  vi.advanceTimersByTime(500)
+  rests = false
+  buffer.updateFetching()
   expect(calls).toEqual(['pause'])
   buffer.setStopped(false)
   expect(calls).toEqual(['pause', 'resume'])
-})
-
-test('of a partition that is gone no timer is left', () => {
-  const { buffer, calls } = open(500)
-  buffer.push([record(0)])
-  buffer.clear()
-  vi.advanceTimersByTime(1_000)
-  expect(calls).toEqual(['pause'])
-  expect(vi.getTimerCount()).toBe(0)
 })
 
 test('without a rest, fetching goes on', () => {

@@ -29,6 +29,7 @@ function setUp(fail: (sent: Sent, n: number, store: () => void) => Promise<void>
   const sends: Sent[] = []
   const stored = new Map<number, string[]>()
   const sender: Sender = {
+    lastNode: (_, partition) => partition % 2,
     async send({ partition, records }) {
       const sent = { partition, values: records.map((record) => String(record.value)) }
       sends.push(sent)
@@ -54,6 +55,25 @@ describe('the queue of a partition', () => {
     expect(await Promise.all(more)).toEqual([6, 7])
   })
 
+  test('who is patient goes with the next one to the same broker, or of the same partition, else at its time', async () => {
+    const { producer, sends } = setUp()
+    const patient = (partition: number, value: string, patienceMs: number) =>
+      producer.append('t', partition, records(value), { patienceMs })
+    const same = patient(2, 'same broker', 5_000)
+    const other = patient(1, 'other broker', 5_000)
+    await sleep(5)
+    expect(sends).toEqual([])
+    await Promise.all([producer.append('t', 0, records('now')), same])
+    expect(sends.map((sent) => sent.values)).toEqual([['now'], ['same broker']])
+    await Promise.all([producer.append('t', 1, records('now')), other])
+    expect(sends.at(-1)!.values).toEqual(['other broker', 'now'])
+    await Promise.all([patient(0, 'late', 20), patient(0, 'with it', 1_000)])
+    expect(sends.at(-1)!.values).toEqual(['late', 'with it'])
+    const last = patient(0, 'at the end', 60_000)
+    await producer.close()
+    await last
+  })
+
   test('a batch holds at most 500 records', async () => {
     const { producer, sends } = setUp(() => sleep(1))
     await Promise.all(Array.from({ length: 1_200 }, (_, i) => producer.append('t', 0, records(String(i)))))
@@ -64,9 +84,9 @@ describe('the queue of a partition', () => {
     const { producer, sends, stored } = setUp((_, n) => {
       if (n <= 3) throw fault('NOT_LEADER_OR_FOLLOWER')
     })
-    const first = producer.append('t', 0, records('a'), 5_000)
+    const first = producer.append('t', 0, records('a'), { timeoutMs: 5_000 })
     await sleep(1)
-    const second = producer.append('t', 0, records('b'), 5_000)
+    const second = producer.append('t', 0, records('b'), { timeoutMs: 5_000 })
     expect(await Promise.all([first, second])).toEqual([0, 1])
     expect(sends.slice(0, 4).map((sent) => sent.values)).toEqual([['a'], ['a'], ['a'], ['a']])
     expect(stored.get(0)).toEqual(['a', 'b'])
@@ -79,8 +99,10 @@ describe('the queue of a partition', () => {
       await blocked.promise
       throw fault('NOT_LEADER_OR_FOLLOWER')
     })
-    await expect(producer.append('t', 0, records('a'), 30)).rejects.toMatchObject({ code: 'log_unavailable' })
-    const next = producer.append('t', 0, records('b'), 5_000)
+    await expect(producer.append('t', 0, records('a'), { timeoutMs: 30 })).rejects.toMatchObject({
+      code: 'log_unavailable',
+    })
+    const next = producer.append('t', 0, records('b'), { timeoutMs: 5_000 })
     await sleep(50)
     expect(sends).toHaveLength(1)
     blocked.resolve()
@@ -90,7 +112,7 @@ describe('the queue of a partition', () => {
 
   test('partitions do not wait for each other', async () => {
     const { producer } = setUp(({ partition }) => (partition === 0 ? sleep(60_000) : undefined))
-    const stuck = producer.append('t', 0, records('a'), 200)
+    const stuck = producer.append('t', 0, records('a'), { timeoutMs: 200 })
     expect(await producer.append('t', 1, records('b'))).toBe(0)
     await expect(stuck).rejects.toMatchObject({ code: 'log_unavailable' })
   })
@@ -108,7 +130,7 @@ describe('the queue of a partition', () => {
     const blocked = Promise.withResolvers<void>()
     const { producer } = setUp((_, n) => (n === 1 ? blocked.promise : undefined))
     const body = Buffer.alloc(900_000)
-    const append = () => producer.append('t', 0, [{ key: null, value: body }], 20_000)
+    const append = () => producer.append('t', 0, [{ key: null, value: body }], { timeoutMs: 20_000 })
     const appends = Array.from({ length: 60 }, append)
     const results = Promise.allSettled(appends)
     await sleep(1)
@@ -124,9 +146,11 @@ describe('the queue of a partition', () => {
       ...facts,
       get: () => Promise.reject(new AppError('log_unavailable', 'away')),
     }
-    const sender = { send: () => Promise.reject(new Error('unused')) }
+    const sender = { lastNode: () => undefined, send: () => Promise.reject(new Error('unused')) }
     const producer = createProducer(sender, away, identities)
-    await expect(producer.append('t', 0, records('a'), 50)).rejects.toMatchObject({ code: 'log_unavailable' })
+    await expect(producer.append('t', 0, records('a'), { timeoutMs: 50 })).rejects.toMatchObject({
+      code: 'log_unavailable',
+    })
     await producer.close()
     await expect(producer.append('t', 0, records('a'))).rejects.toMatchObject({ code: 'log_unavailable' })
   })

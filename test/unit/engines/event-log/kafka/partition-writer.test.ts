@@ -62,6 +62,7 @@ function setUp(fate: (send: Send, n: number) => Fate, identities?: Identities) {
   const sends: Send[] = []
   const late: (() => void)[] = []
   const sender: Sender = {
+    lastNode: (_, partition) => partition % 2,
     async send(batch) {
       sends.push(batch)
       const becomes = fate(batch, sends.length)
@@ -95,9 +96,11 @@ describe('the writer of a partition', () => {
       String(records[0]!.value) === 'lost' ? 'late' : 'stored',
     )
     await producer.append('t', 0, records('a'))
-    const lost = expect(producer.append('t', 0, records('lost'), 200)).rejects.toMatchObject(unavailable)
+    const lost = expect(producer.append('t', 0, records('lost'), { timeoutMs: 200 })).rejects.toMatchObject(
+      unavailable,
+    )
     await eventually('it is under way', () => late.length > 0)
-    const next = producer.append('t', 0, records('b'), 5_000)
+    const next = producer.append('t', 0, records('b'), { timeoutMs: 5_000 })
     await Promise.all([lost, next])
     for (const arrive of late) expect(arrive).toThrow('INVALID_PRODUCER_EPOCH')
     expect(partitions[0]!.values).toEqual(['a', 'b'])
@@ -110,7 +113,7 @@ describe('the writer of a partition', () => {
     )
     const stored = setUp((send) => (send.records[0]!.value === null ? 'stored' : 'late'))
     for (const one of [producer, stored.producer]) {
-      await expect(one.append('t', 0, records('lost'), 20)).rejects.toMatchObject(unavailable)
+      await expect(one.append('t', 0, records('lost'), { timeoutMs: 20 })).rejects.toMatchObject(unavailable)
     }
     await eventually('the fence', () => stored.partitions[0]!.values.length === 1)
     expect(stored.partitions[0]!.values).toEqual([fence])
@@ -123,12 +126,12 @@ describe('the writer of a partition', () => {
     const down = new SendFault(null, true)
     let away = true
     const { producer, partitions, sends } = setUp(() => (away ? down : 'stored'))
-    await expect(producer.append('t', 0, records('a'), 20)).rejects.toMatchObject(unavailable)
+    await expect(producer.append('t', 0, records('a'), { timeoutMs: 20 })).rejects.toMatchObject(unavailable)
     const [tries] = [sends.length]
     expect(tries).toBeGreaterThan(0)
     await new Promise((resolve) => setTimeout(resolve, 100))
     away = false
-    await producer.append('t', 0, records('b'), 5_000)
+    await producer.append('t', 0, records('b'), { timeoutMs: 5_000 })
     expect(partitions[0]!.values).toEqual(['b'])
     expect(places(sends).at(-1)).toEqual([0, 0])
   })
@@ -151,7 +154,9 @@ describe('the writer of a partition', () => {
   test('other partitions go over to a raised epoch with their next batch, from sequence 0', async () => {
     const { producer, sends } = setUp(({ partition }, n) => (partition === 0 && n < 4 ? 'late' : 'stored'))
     await producer.append('t', 1, records('a', 'b'))
-    await expect(producer.append('t', 0, records('lost'), 1)).rejects.toMatchObject(unavailable)
+    await expect(producer.append('t', 0, records('lost'), { timeoutMs: 1 })).rejects.toMatchObject(
+      unavailable,
+    )
     await eventually('the fence', () => sends.at(-1)!.records[0]!.value === null)
     await producer.append('t', 1, records('c'))
     await producer.append('t', 2, records('d'))

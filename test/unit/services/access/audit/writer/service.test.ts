@@ -157,19 +157,6 @@ describe('the pace', () => {
       await pace.take(1_000_000, signal)
       await pace.take(1, signal)
     })
-
-    it('gathers the work of all callers at shared times while busy, as much as the rate allows', async () => {
-      const pace = createPace({
-        busyPerSecond: 100,
-        togetherEveryMs: 200,
-        busy: async () => true,
-        released: signal,
-      })
-      await vi.advanceTimersByTimeAsync(50)
-      const ten = () => pace.take(10, signal)
-      // The first two fill a time.
-      expect(await begins([ten, ten, ten])).toEqual([150, 150, 350])
-    })
   })
 })
 
