@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { QdrantClient } from '@qdrant/js-client-rest'
 import { createClient } from '#client/client.ts'
 import { services } from '#services/index.ts'
+import startEnvironment from '../bin/start-environment.json' with { type: 'json' }
 import { type KafkaCluster, openKafkaCluster } from '../scripts/servers/kafka.ts'
 import { openPostgres } from '../scripts/servers/postgres.ts'
 import { findQdrant, openQdrant } from '../scripts/servers/qdrant.ts'
@@ -114,7 +115,12 @@ export async function openDistributedStage(
   try {
     const { processes } = engines
     const names = services.map(({ name }) => name).filter((name) => !without.includes(name))
-    const platform = await processes.start(without.length > 0 ? names : [], { more })
+    // As `flotilla start` begins.
+    const begins = { ...startEnvironment, ...more }
+    const nodeOptions = [startEnvironment.NODE_OPTIONS, more.NODE_OPTIONS].filter(Boolean).join(' ')
+    const platform = await processes.start(without.length > 0 ? names : [], {
+      more: { ...begins, NODE_OPTIONS: nodeOptions },
+    })
     const privateKeyFile = await provision(processes, join(volume, agentId), agentId)
     const client = createClient({ vectorUrl: platform.vectorUrl, agentId, privateKeyFile })
     const key = await client.apiKey()

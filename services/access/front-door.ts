@@ -91,7 +91,9 @@ export function audit(
       throw error
     }
     // Where it has begun already, its agent and collection are known.
-    const entry = request.audit ?? beginAudit(trail, request, agentId as string, collectionOf(request))
+    const entry =
+      request.audit ??
+      beginAudit(trail, request, { agentId: agentId as string, collection: collectionOf(request) })
     // The beginning must be in the log before any answer: where that fails, that is the answer.
     await entry.acknowledged
     entry.end(problem.code, problem.statusCode, reply.elapsedTime)

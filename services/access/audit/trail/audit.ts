@@ -5,6 +5,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Counter } from 'prom-client'
+import type { AppendOptions } from '#engines/event-log/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { describeError, isUnavailable } from '#lib/errors.ts'
 import { newEventId } from '#lib/ids.ts'
@@ -41,6 +42,8 @@ interface AuditedRequest {
   requestId: string
   /** Further record headers: request id, traceparent. */
   headers: Record<string, string>
+  /** The operation writes to the log itself by then: the beginning leaves with it. */
+  patienceMs?: number
 }
 
 interface AuditEntry {
@@ -83,11 +86,10 @@ export function createAuditTrail(parts: AuditTrailParts) {
   const now = parts.now ?? Date.now
   const publishBegun = createBegunPublisher(parts.publisher, now)
   const ends = createEnds({
-    publish: (messages, partition) =>
-      parts.publisher.publish(auditEvents, messages, {
-        patienceMs,
-        ...(partition === null ? {} : { partition }),
-      }),
+    publish(messages, partition) {
+      const to = partition === null ? {} : { partition }
+      return parts.publisher.publish(auditEvents, messages, { patienceMs, ...to })
+    },
     onLost: parts.onLost,
   })
   const refusals = createRefusals((event) => ends.add(null, messageOf(event, {})), now)
@@ -96,7 +98,7 @@ export function createAuditTrail(parts: AuditTrailParts) {
     begin(request: AuditedRequest): AuditEntry {
       const event = begunEvent(request, now())
       const headers = { ...request.headers, [headerNames.agent]: request.agentId }
-      const begun = publishBegun(event, headers)
+      const begun = publishBegun(event, headers, request.patienceMs)
       const acknowledged = begun.then(() => undefined)
       // A caller that does not wait for it must not end the process.
       acknowledged.catch(() => undefined)
@@ -160,10 +162,10 @@ function createBegunPublisher(publisher: AuditTrailParts['publisher'], now: () =
     event: AuditEvent,
     headers: Record<string, string>,
     partition: number,
-    timeoutMs: number,
+    options: AppendOptions,
   ): Promise<number> {
     try {
-      await publisher.publish(auditEvents, [messageOf(event, headers)], { partition, timeoutMs })
+      await publisher.publish(auditEvents, [messageOf(event, headers)], { partition, ...options })
       if (avoidedUntil.size > 0) avoidedUntil.delete(partition)
       return partition
     } catch (error) {
@@ -180,17 +182,21 @@ function createBegunPublisher(publisher: AuditTrailParts['publisher'], now: () =
     const from = good.length > 0 ? good : others
     return from[Math.floor(Math.random() * from.length)] ?? own
   }
-  return async function publishBegun(event: AuditEvent, headers: Record<string, string>): Promise<number> {
+  return async function publishBegun(
+    event: AuditEvent,
+    headers: Record<string, string>,
+    patienceMs = 0,
+  ): Promise<number> {
     const partitions = publisher.locationOf(auditEvents).partitions
     const own = partitionOf(Buffer.from(event.agent_id), partitions)
     if (!isAvoided(own)) {
       try {
-        return await send(event, headers, own, ownPartitionTimeoutMs)
+        return await send(event, headers, own, { timeoutMs: ownPartitionTimeoutMs, patienceMs })
       } catch (error) {
         if (!isUnavailable(error)) throw error
       }
     }
-    return send(event, headers, anotherThan(own, partitions), otherPartitionTimeoutMs)
+    return send(event, headers, anotherThan(own, partitions), { timeoutMs: otherPartitionTimeoutMs })
   }
 }
 
@@ -258,7 +264,7 @@ export function createEnds(parts: EndsParts) {
 }
 
 /** What an operation is about; its agent is the caller where nothing else is said. */
-interface AuditSubject {
+interface AuditSubject extends Pick<AuditedRequest, 'patienceMs'> {
   agentId?: string
   collection?: string | null
 }
@@ -268,10 +274,10 @@ export async function withAudit<T>(
   { audit: trail }: { audit: AuditTrail },
   request: FastifyRequest,
   reply: FastifyReply,
-  { agentId, collection = null }: AuditSubject,
+  subject: AuditSubject,
   work: () => Promise<T>,
 ): Promise<T> {
-  const entry = beginAudit(trail, request, agentId ?? callerOf(request).agentId, collection)
+  const entry = beginAudit(trail, request, subject)
   const [result] = await Promise.all([work(), entry.acknowledged])
   entry.end('ok', reply.statusCode, reply.elapsedTime)
   return result
@@ -285,16 +291,10 @@ export function operationOf(request: FastifyRequest): string {
 export function beginAudit(
   trail: AuditTrail,
   request: FastifyRequest,
-  agentId: string,
-  collection: string | null,
+  { agentId = callerOf(request).agentId, collection = null, ...more }: AuditSubject,
 ): AuditEntry {
-  const entry = trail.begin({
-    agentId,
-    operation: operationOf(request),
-    collection,
-    requestId: request.id,
-    headers: recordHeaders(request),
-  })
-  request.audit = entry
-  return entry
+  const operation = operationOf(request)
+  const own = { agentId, collection, operation, requestId: request.id, headers: recordHeaders(request) }
+  request.audit = trail.begin({ ...own, ...more })
+  return request.audit
 }

@@ -138,6 +138,9 @@ export interface Acceptance {
 
 type Accepted = Static<typeof acceptedOperation>
 
+/** Most requests have published their points by then. */
+const patienceMs = 4
+
 /**
  * Counts the backlog, notes the operation in the audit, and publishes its records under the number that `work` gives it.
  * Throws AppError `log_unavailable`, or `operation_failed` (502) when the caller waits and a point fails.
@@ -172,7 +175,9 @@ export async function accept(
     return { operation_id, status: state.status, collection: collection.name, points: sent }
   }
   try {
-    return await withAudit(gateway, request, reply, { collection: collection.name }, () => work(publishAs))
+    return await withAudit(gateway, request, reply, { collection: collection.name, patienceMs }, () =>
+      work(publishAs),
+    )
   } finally {
     // Points already in the log stay counted.
     reservation?.release()
