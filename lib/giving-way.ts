@@ -43,8 +43,13 @@ function nextTurn(): void {
  * alone, as pieces of Node's pool do.
  */
 export function detach(bytes: ArrayBufferView): void {
+  if (isWhole(bytes)) bytes.buffer.transfer(0)
+}
+
+/** Whether the bytes share their memory with no others: then it can be moved to another thread. */
+export function isWhole<T extends ArrayBufferView>(bytes: T): bytes is T & { buffer: ArrayBuffer } {
   const { buffer } = bytes
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength) buffer.transfer(0)
+  return buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength
 }
 
 /** On Unix about a third of the share of a busy core that others have. */

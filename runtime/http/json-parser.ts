@@ -7,6 +7,7 @@ import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { budgets } from '#lib/budgets.ts'
 import { AppError, overloaded } from '#lib/errors.ts'
+import { isWhole } from '#lib/giving-way.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { parseJson } from './validation.ts'
@@ -46,7 +47,7 @@ export function registerJsonBodies(app: FastifyInstance): void {
     if (body.length === 0) return done(null, undefined)
     const hashed = request.headers['idempotency-key'] !== undefined
     if (body.length > parsedOnLoopBytesMax) {
-      thread.parse(body, hashed).then((parsed) => {
+      thread.parse([body], hashed).then((parsed) => {
         request.bodyHash = parsed.hash && Buffer.from(parsed.hash)
         done(null, parsed.value)
       }, done)
@@ -65,14 +66,14 @@ export function registerJsonBodies(app: FastifyInstance): void {
 
 const heapMbMax = 1_536
 
-type Handlers = { parse(bytes: Uint8Array, ...more: unknown[]): unknown }
+type Handlers = { parse(blocks: Uint8Array[], ...more: unknown[]): unknown }
 
 export interface BodyThread<T> extends Closeable {
-  /** Hands the body over (its memory moves away). Throws what the thread threw, or AppError `overloaded`. */
-  parse(body: Buffer, ...more: unknown[]): Promise<T>
+  /** Hands the blocks of a body over (their memory moves away). Throws what the thread threw, or AppError `overloaded`. */
+  parse(blocks: readonly Buffer[], ...more: unknown[]): Promise<T>
 }
 
-/** `entry` must serve one method: `parse(bytes, ...more)`. At most `waitingBytesMax` of bodies wait for it. */
+/** `entry` must serve one method: `parse(blocks, ...more)`. At most `waitingBytesMax` of bodies wait for it. */
 export function createBodyThread<T>(entry: URL, name: string, waitingBytesMax: number): BodyThread<T> {
   let worker: WorkerClient<Handlers> | undefined
   let waitingBytes = 0
@@ -88,15 +89,14 @@ export function createBodyThread<T>(entry: URL, name: string, waitingBytesMax: n
   }
 
   return {
-    async parse(body, ...more) {
-      if (waitingBytes + body.length > waitingBytesMax) {
-        throw overloaded('Too many large bodies are waiting')
-      }
-      const size = body.length
+    async parse(blocks, ...more) {
+      const size = blocks.reduce((sum, block) => sum + block.length, 0)
+      if (waitingBytes + size > waitingBytesMax) throw overloaded('Too many large bodies are waiting')
       waitingBytes += size
       try {
-        const own = ownMemory(body)
-        return (await running().send('parse', [own, ...more], [own.buffer])) as T
+        const own = blocks.map(ownMemory)
+        const moved = own.map(({ buffer }) => buffer)
+        return (await running().send('parse', [own, ...more], moved)) as T
       } finally {
         waitingBytes -= size
       }
@@ -108,7 +108,6 @@ export function createBodyThread<T>(entry: URL, name: string, waitingBytesMax: n
 }
 
 /** Small buffers share a pool that must not be moved away. */
-function ownMemory(body: Buffer): Uint8Array<ArrayBuffer> {
-  const whole = body.byteOffset === 0 && body.buffer.byteLength === body.byteLength
-  return whole && body.buffer instanceof ArrayBuffer ? new Uint8Array(body.buffer) : new Uint8Array(body)
+function ownMemory(block: Buffer): Uint8Array<ArrayBuffer> {
+  return isWhole(block) ? new Uint8Array(block.buffer) : new Uint8Array(block)
 }

@@ -2,11 +2,12 @@
 
 import { hash } from 'node:crypto'
 import { serveWorker } from '#lib/worker-rpc.ts'
+import { joinBlocks } from './receive-body.ts'
 import { parseJson } from './validation.ts'
 
 serveWorker({
-  parse(bytes: Uint8Array, hashed = false) {
-    const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  parse(blocks: Uint8Array[], hashed = false) {
+    const body = joinBlocks(blocks)
     return { value: parseJson(body), hash: hashed ? hash('sha256', body, 'buffer') : null }
   },
 })

@@ -1,19 +1,15 @@
-/**
- * Receives a big body, which must arrive with a least pace, in blocks that grow with what has come, into one piece of memory of
- * its own.
- */
+/** Receives a big body, which must arrive with a least pace, in blocks that grow with what has come. */
 
 import type { IncomingMessage } from 'node:http'
-import { setImmediate } from 'node:timers/promises'
 import { deadlines } from '#lib/deadlines.ts'
 import { AppError, overloaded } from '#lib/errors.ts'
-import { detach } from '#lib/giving-way.ts'
+import { detach, isWhole } from '#lib/giving-way.ts'
 
 /** So many bytes must arrive in each `bodyPaceMs`: whoever sends less holds memory for nothing. */
 const paceBytesMin = 16 * 1024
 
 /**
- * Resolves with the body; its memory may be moved away. Memory is taken for what has come and never for what is announced:
+ * Resolves with the body in blocks; their memory may be moved away. Memory is taken for what has come and never for what is announced:
  * a caller that announces much and sends little would hold it for nothing. Throws AppError `payload_too_large` beyond `bytesMax`,
  * `bad_request` when the body ends before its announced length or arrives too slowly (408), `overloaded` where there is no
  * memory, and what `arrived` throws, which is called with the size of each piece before it is kept.
@@ -22,11 +18,11 @@ export function receiveBody(
   request: IncomingMessage,
   bytesMax: number,
   arrived: (bytes: number) => void = () => {},
-): Promise<Buffer> {
+): Promise<Buffer[]> {
   const announced = request.headers['content-length']
   const length = announced === undefined ? undefined : Number(announced)
   if (length !== undefined && length > bytesMax) return Promise.reject(tooLarge())
-  const bytes = createGrownBytes(length ?? bytesMax)
+  const bytes = createBlocks(length ?? bytesMax)
   let received = 0
   let receivedBefore = 0
   return new Promise((resolve, reject) => {
@@ -59,7 +55,7 @@ export function receiveBody(
       if (error) {
         bytes.drop()
         reject(error)
-      } else bytes.join().then(resolve, reject)
+      } else resolve(bytes.take())
     }
     request.on('data', onData).on('end', onEnd).on('error', onError).on('close', onError)
   })
@@ -83,11 +79,9 @@ function cutShort(): AppError {
 }
 
 const blockBytes = { least: 16 * 1024, most: 1024 * 1024 }
-/** Copied before others get their turn of the event loop. */
-const joinedAtOnceBytes = 4 * 1024 * 1024
 
 /** `lengthMax` is how many bytes may come at most: no block is larger than the missing rest. */
-function createGrownBytes(lengthMax: number) {
+function createBlocks(lengthMax: number) {
   let blocks: Buffer[] = []
   let length = 0
   /** Free bytes at the end of the last block. */
@@ -100,10 +94,16 @@ function createGrownBytes(lengthMax: number) {
   }
   return {
     /**
-     * Copies the piece and gives its memory back. A block is as large as what was there before it, 1 MiB at most: what is
-     * held is in proportion to what has come, however small its pieces. Throws AppError `overloaded` when there is no memory.
+     * A large piece becomes a block, others are copied, and their memory is given back. A block for copies is as large as what was
+     * there before it, 1 MiB at most: what is held is in proportion to what has come, however small its pieces. Throws AppError
+     * `overloaded` when there is no memory.
      */
     add(piece: Buffer): void {
+      if (free === 0 && piece.length >= blockBytes.least && isWhole(piece)) {
+        blocks.push(piece)
+        length += piece.length
+        return
+      }
       for (let at = 0; at < piece.length; ) {
         if (free === 0) grow(piece.length - at)
         const block = blocks.at(-1)!
@@ -114,24 +114,13 @@ function createGrownBytes(lengthMax: number) {
       }
       detach(piece)
     },
-    /** Everything, in memory of its own that may be moved away. Throws as `add`. */
-    async join(): Promise<Buffer> {
-      if (blocks.length === 1 && free === 0) return blocks[0]!
-      const whole = allocate(length)
-      let at = 0
-      let sinceTurn = 0
-      for (const block of blocks) {
-        if (sinceTurn >= joinedAtOnceBytes) {
-          await setImmediate()
-          sinceTurn = 0
-        }
-        const copied = block.copy(whole, at)
-        at += copied
-        sinceTurn += copied
-        detach(block)
-      }
+    /** Everything, once. */
+    take(): Buffer[] {
+      const last = blocks.at(-1)
+      if (last && free > 0) blocks[blocks.length - 1] = last.subarray(0, last.length - free)
+      const all = blocks
       blocks = []
-      return whole
+      return all
     },
     /** Gives all memory back. */
     drop(): void {
@@ -140,6 +129,20 @@ function createGrownBytes(lengthMax: number) {
       free = 0
     },
   }
+}
+
+/** One body of blocks, whose memory is given back as they are copied. Throws AppError `overloaded` when there is no memory. */
+export function joinBlocks(blocks: readonly Uint8Array[]): Buffer {
+  const [first, ...others] = blocks
+  if (first && others.length === 0) return Buffer.from(first.buffer, first.byteOffset, first.byteLength)
+  const whole = allocate(blocks.reduce((sum, block) => sum + block.length, 0))
+  let at = 0
+  for (const block of blocks) {
+    whole.set(block, at)
+    at += block.length
+    detach(block)
+  }
+  return whole
 }
 
 function allocate(bytes: number): Buffer {

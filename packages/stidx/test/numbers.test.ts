@@ -43,6 +43,15 @@ describe('JSON that is passed on', () => {
     expect(parseExact(`[${digits},123456789012345678901]`)).toEqual([number, expect.anything()])
   })
 
+  it('takes what JSON.stringify writes as JSON.parse does', () => {
+    const text =
+      '{"id":"3e123-0123456789abcdef","at":1764359000.123456,"n":[1e+21,5e-324,-0.5],"__proto__":{"a":1}}'
+    expect(JSON.stringify(parseExact(text))).toBe(text)
+    expect(parseExact(text)).toEqual(JSON.parse(text))
+    const others = '{"a":1764359000.1234560,"b":12345678901234567890,"c":-0}'
+    expect(JSON.stringify(parseExact(others))).toBe('{"a":1764359000.123456,"b":12345678901234567890,"c":-0}')
+  })
+
   it('leaves texts alone, and refuses text that is no JSON', () => {
     const text = '{"12345678901234567890":"1e400 and 12345678901234567890","__proto__":1e400}'
     expect(JSON.stringify(parseExact(text))).toBe(text)

@@ -2,12 +2,14 @@
 
 import { detach } from '#lib/giving-way.ts'
 import { serveWorker, Transferred } from '#lib/worker-rpc.ts'
+import { joinBlocks } from '#runtime/http/receive-body.ts'
 import { parseUpsert } from './points.ts'
 
 serveWorker({
-  parse(bytes: Uint8Array, hashed = false) {
-    const parsed = parseUpsert(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), hashed)
-    detach(bytes)
+  parse(blocks: Uint8Array[], hashed = false) {
+    const body = joinBlocks(blocks)
+    const parsed = parseUpsert(body, hashed)
+    detach(body)
     return new Transferred(parsed, [parsed.vectors])
   },
 })

@@ -186,7 +186,8 @@ async function* until(body: Body, overAt: () => number): AsyncGenerator<Buffer> 
       yield chunk.value
     }
   } finally {
-    read.abort()
+    // A reason that nobody asks for: the default one is an error with its stack, for every call.
+    read.abort(null)
     body.destroy()
   }
 }

@@ -11,7 +11,7 @@ import { AppError } from '#lib/errors.ts'
 import { detach } from '#lib/giving-way.ts'
 import { recordHeaders } from '#runtime/http/app.ts'
 import { parsedOnLoopBytesMax } from '#runtime/http/json-parser.ts'
-import { receiveBody } from '#runtime/http/receive-body.ts'
+import { joinBlocks, receiveBody } from '#runtime/http/receive-body.ts'
 import { createValidator } from '#runtime/http/validation.ts'
 import { headerNames, type Position, type Publisher } from '#runtime/publish/messages.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
@@ -102,12 +102,16 @@ function parseUpsertsOnly(
     async (request: FastifyRequest, payload: IncomingMessage) => {
       const upload = uploads.begin(callerOf(request).agentId)
       try {
-        const bytes = await receiveBody(payload, upsertBodyBytesMax, upload.arrived)
+        let bytes = 0
+        const blocks = await receiveBody(payload, upsertBodyBytesMax, (more) => {
+          upload.arrived(more)
+          bytes += more
+        })
         const hashed = request.headers['idempotency-key'] !== undefined
         const parsed =
-          bytes.length > parsedOnLoopBytesMax
-            ? await gateway.upsertThread.parse(bytes, hashed)
-            : parseUpsert(bytes, hashed)
+          bytes > parsedOnLoopBytesMax
+            ? await gateway.upsertThread.parse(blocks, hashed)
+            : parseUpsert(joinBlocks(blocks), hashed)
         request.bodyHash = parsed.bodyHash === null ? null : Buffer.from(parsed.bodyHash, 'base64')
         return parsed
       } finally {

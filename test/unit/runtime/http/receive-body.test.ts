@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { AppError } from '#lib/errors.ts'
-import { receiveBody } from '#runtime/http/receive-body.ts'
+import { joinBlocks, receiveBody } from '#runtime/http/receive-body.ts'
 
 const mebibyte = 2 ** 20
 
@@ -18,18 +18,36 @@ describe('a body', () => {
     const body = receiveBody(request, 10)
     for (const piece of ['ab', 'cd', 'ef']) request.write(piece)
     request.end()
-    expect((await body).toString()).toBe('abcdef')
-    expect((await body).buffer.byteLength).toBe(6)
+    const whole = joinBlocks(await body)
+    expect(whole.toString()).toBe('abcdef')
+    expect(whole.buffer.byteLength).toBe(6)
   })
 
   test('takes no memory twice: that of a piece is given back as soon as it is in its place', async () => {
-    const request = stream({ 'content-length': '40000' })
-    const body = receiveBody(request, 40_000)
-    const pieces = [Buffer.alloc(20_000, 1), Buffer.alloc(20_000, 2)]
+    const request = stream({ 'content-length': '20000' })
+    const body = receiveBody(request, 20_000)
+    const pieces = [Buffer.alloc(10_000, 1), Buffer.alloc(10_000, 2)]
     for (const piece of pieces) request.write(piece)
     request.end()
-    expect((await body).subarray(19_999, 20_001)).toEqual(Buffer.from([1, 2]))
+    const blocks = await body
     expect(pieces.map((piece) => piece.length)).toEqual([0, 0])
+    expect(joinBlocks(blocks).subarray(9_999, 10_001)).toEqual(Buffer.from([1, 2]))
+  })
+
+  test('keeps large pieces as they came, between small ones that are copied, and joins all in their order', async () => {
+    const request = stream({})
+    const body = receiveBody(request, mebibyte)
+    const large = [Buffer.alloc(20_000, 2), Buffer.alloc(30_000, 4)]
+    const [shared] = [Buffer.alloc(50_000, 3).subarray(10_000)]
+    for (const piece of [large[0]!, Buffer.from([1, 1]), shared!, large[1]!, Buffer.from([5])])
+      request.write(piece)
+    request.end()
+    const blocks = await body
+    expect(blocks[0]).toBe(large[0])
+    const whole = joinBlocks(blocks)
+    expect(whole).toHaveLength(90_003)
+    expect([0, 20_000, 20_002, 60_002, 90_002].map((at) => whole[at])).toEqual([2, 1, 3, 4, 5])
+    expect(large.map((piece) => piece.length)).toEqual([0, 0])
   })
 
   test('takes memory for received bytes, and never for announced ones', async () => {
@@ -67,8 +85,9 @@ describe('a body', () => {
         request.write(Buffer.from(sent.subarray(at, at + size)))
       }
       request.end()
-      expect(sent.equals(await body)).toBe(true)
-      expect((await body).buffer.byteLength).toBe(300_000)
+      const whole = joinBlocks(await body)
+      expect(sent.equals(whole)).toBe(true)
+      expect(whole.buffer.byteLength).toBe(300_000)
     }
   })
 
@@ -91,7 +110,7 @@ describe('a body', () => {
     const request = stream({})
     const body = receiveBody(request, 4)
     request.end('abcd')
-    expect((await body).toString()).toBe('abcd')
+    expect(joinBlocks(await body).toString()).toBe('abcd')
     const long = stream({})
     const refused = receiveBody(long, 4)
     long.end('abcde')
@@ -120,7 +139,7 @@ describe('a body', () => {
       steady.end()
       await vi.advanceTimersByTimeAsync(1)
       expect(await refused).toBe(408)
-      expect(await taken).toHaveLength(80_000)
+      expect(joinBlocks((await taken) as Buffer[])).toHaveLength(80_000)
     } finally {
       vi.useRealTimers()
     }

@@ -130,10 +130,10 @@ test('the thread answers and refuses as the loop does', async () => {
   const thread = createBodyThread<ParsedUpsert>(entry, 'upsert', 2 ** 28)
   try {
     const good = bodyOf(`${pointOf()},${pointOf({ id: '"b"', payload: '{"__proto__":1}' })}`)
-    expect(await thread.parse(Buffer.from(good))).toEqual(parseUpsert(good))
+    expect(await thread.parse([Buffer.from(good)])).toEqual(parseUpsert(good))
     const bad = bodyOf(pointOf({ vector: '[1]' }))
     const refused = refusal(bad)
-    await expect(thread.parse(Buffer.from(bad))).rejects.toMatchObject({
+    await expect(thread.parse([Buffer.from(bad)])).rejects.toMatchObject({
       code: refused.code,
       statusCode: refused.statusCode,
       errors: refused.errors,

@@ -94,9 +94,9 @@ test('the thread reads texts as the loop does', async () => {
       { id: 'v', vector },
       ...everyLetter.map((text, n) => ({ id: `p${n}`, text, payload: { n } })),
     )
-    expect(await thread.parse(Buffer.from(good))).toEqual(parseUpsert(good))
+    expect(await thread.parse([Buffer.from(good)])).toEqual(parseUpsert(good))
     const bad = bodyOf({ id: 'a', text: 'x', payload: { text: 'y' } })
-    await expect(thread.parse(Buffer.from(bad))).rejects.toMatchObject({
+    await expect(thread.parse([Buffer.from(bad)])).rejects.toMatchObject({
       code: 'validation_failed',
       errors: refusal(() => parseUpsert(bad)).errors,
     })
