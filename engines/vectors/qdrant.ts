@@ -6,11 +6,12 @@ import { AppError } from '#lib/errors.ts'
 import { checkOperations, vectorDimension, vectorsUnavailable } from './collections.ts'
 import type { CollectionStats, ScrollResult, SearchResult, VectorStore } from './port.ts'
 import { createAccess, keepReady } from './qdrant/access.ts'
-import { type Call, CollectionMissing, openCalls, pathOf, type QdrantLog } from './qdrant/calls.ts'
+import { CollectionMissing, type QdrantLog } from './qdrant/attempts.ts'
+import { type Call, openCalls, pathOf } from './qdrant/calls.ts'
 import { collectionOf, createGenerations, noGeneration } from './qdrant/generations.ts'
 import { createHeldReader } from './qdrant/held.ts'
 import { createReader } from './qdrant/reader.ts'
-import { createWriter } from './qdrant/writer.ts'
+import { createSender, createWriter } from './qdrant/writer.ts'
 
 const oldest = { major: 1, minor: 16 }
 
@@ -53,7 +54,8 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
   const call = calls.within(timeoutMs)
   const reader = createReader(call)
   const heldReader = createHeldReader(call)
-  const writer = createWriter(calls.within(timeoutMs * writeTimeoutFactor), dimension)
+  const writing = calls.within(timeoutMs * writeTimeoutFactor)
+  const writer = createWriter(writing, createSender(writing), dimension)
   const changing = calls.within(timeoutMs * changeTimeoutFactor)
   const generations = createGenerations(changing, { ...options, names: collections, dimension })
   const old = await withTimeout(tooOld(call), pingTimeoutMs, vectorsUnavailable).catch(() => null)
