@@ -21,7 +21,7 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('./node_modules/.cache/
 const platformTemplate = './test/support/platform-template.ts'
 const cheapPasswords = './test/support/cheap-passwords.ts'
 const contractsOnServers =
-  'test/contract/*.{kafka,kafka-*,confluent,postgres,postgres-*,qdrant,firebase}.test.ts'
+  'test/contract/*.{kafka,kafka-*,confluent,postgres,postgres-*,qdrant,qdrant-grpc,firebase}.test.ts'
 
 const projects = [
   {

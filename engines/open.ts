@@ -25,7 +25,7 @@ import type { SchemaRegistry } from './schema-registry/port.ts'
 import { registryConnection, registryTls, schemaRegistrySettings } from './schema-registry/settings.ts'
 import { collections, vectorDimension } from './vectors/collections.ts'
 import type { VectorStore } from './vectors/port.ts'
-import { qdrantConnection, qdrantTls, vectorSettings } from './vectors/settings.ts'
+import { checkVectorSettings, qdrantConnection, qdrantTls, vectorSettings } from './vectors/settings.ts'
 
 /** Environment variables that choose and reach the engines. */
 export const engineSettings = Type.Object({
@@ -64,6 +64,7 @@ export interface EngineChoice {
 export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoice> {
   checkEventLogSettings(settings)
   enginesOverTls(settings)
+  checkVectorSettings(settings)
   checkEmbedderSettings(settings)
   checkIdentitySettings(settings)
   const choice = (variable: keyof EngineSettings, named: string, otherwise: string): EngineChoice => {
@@ -82,7 +83,7 @@ export function chooseEngines(settings: EngineSettings): Record<Name, EngineChoi
     // What the local issuer keeps is in the relational engine: any number of processes are one issuer.
     identity: choice('FIREBASE_PROJECT_ID', 'firebase', 'local'),
   }
-  checkDriverPackages(Object.values(choices))
+  checkDriverPackages([...Object.values(choices), choice('QDRANT_GRPC_URL', 'qdrant-grpc', 'none')])
   return choices
 }
 

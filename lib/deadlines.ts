@@ -25,6 +25,9 @@ export const deadlines = {
     logDrainMs: 10_000,
     vectorReadMs: 10_000,
     vectorWriteMs: 20_000,
+    /** A connection of gRPC that is silent for this long is asked whether it still works, and given so long to answer. */
+    vectorPingAfterMs: 5_000,
+    vectorPingMs: 3_000,
     postgresConnectMs: 3_000,
     postgresStatementMs: 30_000,
     mirrorWriteMs: 60_000,
@@ -146,6 +149,11 @@ export const orders: readonly Order[] = [
     (d) => [2 * d.handler.remakeMs, d.handler.vectorWriterMs],
   ],
   ['a read of points', 'a write of points', (d) => [d.engine.vectorReadMs, d.engine.vectorWriteMs]],
+  [
+    'asking a silent connection to the vector engine',
+    'the end of silence',
+    (d) => [d.engine.vectorPingAfterMs + d.engine.vectorPingMs, d.silenceMs],
+  ],
   [
     'a write of the mirror',
     'a call of relational-writer',

@@ -36,6 +36,8 @@ interface AppErrorOptions {
   /** Further members of the problem document. */
   members?: Readonly<Record<string, unknown>>
   cause?: unknown
+  /** Names the engine that is away, where that is not the usual setting of the code. */
+  setting?: string | undefined
 }
 
 /** A fault with a stable code. `message` is shown to callers: no secrets, no internals, never an engine's own text. */
@@ -46,6 +48,7 @@ export class AppError extends Error {
   readonly retryAfter: number | undefined
   readonly errors: FieldError[] | undefined
   readonly members: Readonly<Record<string, unknown>> | undefined
+  readonly setting: string | undefined
 
   constructor(code: ErrorCode, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
@@ -56,6 +59,7 @@ export class AppError extends Error {
     this.retryAfter = options.retryAfter
     this.errors = options.errors
     this.members = options.members
+    this.setting = options.setting
   }
 }
 
@@ -120,7 +124,9 @@ const settings: Partial<Record<ErrorCode, string>> = {
 export function whyWaiting(error: unknown): { reason: string; cause?: string; hint: string } {
   const cause = rootCause(error)
   const [reason, setting] =
-    error instanceof AppError ? [error.message, settings[error.code]] : [describeError(error), undefined]
+    error instanceof AppError
+      ? [error.message, error.setting ?? settings[error.code]]
+      : [describeError(error), undefined]
   const look = '`flotilla doctor` says what to correct'
   return {
     reason,

@@ -99,9 +99,10 @@ export function createRecentCounts() {
   }
 }
 
-export function vectorsUnavailable(cause?: unknown): AppError {
+/** `setting` holds the address, where it is not the usual one. */
+export function vectorsUnavailable(cause?: unknown, setting?: string): AppError {
   const message = 'The vector engine does not answer; try again in a second.'
-  return new AppError('vector_engine_unavailable', message, { retryAfter: 1, cause })
+  return new AppError('vector_engine_unavailable', message, { retryAfter: 1, cause, setting })
 }
 
 /** The fault of an offset in an order that no page gave. */

@@ -6,11 +6,12 @@ import { AppError } from '#lib/errors.ts'
 import { checkOperations, vectorDimension, vectorsUnavailable } from './collections.ts'
 import type { CollectionStats, ScrollResult, SearchResult, VectorStore } from './port.ts'
 import { createAccess, keepReady } from './qdrant/access.ts'
-import { type Call, CollectionMissing, openCalls, pathOf, type QdrantLog } from './qdrant/calls.ts'
+import { CollectionMissing, type QdrantLog } from './qdrant/attempts.ts'
+import { type Call, openCalls, pathOf } from './qdrant/calls.ts'
 import { collectionOf, createGenerations, noGeneration } from './qdrant/generations.ts'
 import { createHeldReader } from './qdrant/held.ts'
 import { createReader } from './qdrant/reader.ts'
-import { createWriter } from './qdrant/writer.ts'
+import { createSender, createWriter, type SendPoints } from './qdrant/writer.ts'
 
 const oldest = { major: 1, minor: 16 }
 
@@ -25,6 +26,10 @@ async function tooOld(call: Call): Promise<string | null> {
 export interface QdrantVectorsOptions {
   /** http(s)://host[:port][/prefix]; the port is 6333 unless given. */
   url: string
+  /** http(s)://host:port. Requests that write many points go there over gRPC; without it all goes over REST. */
+  grpcUrl?: string
+  /** Points that are many. Default 16: for fewer a call over gRPC takes more processor time than it saves. */
+  grpcPointsMin?: number
   apiKey?: string
   collections: readonly string[]
   /** Those of many points that are seldom searched. Default: that of the audit notes. */
@@ -48,12 +53,22 @@ const noPoints = (): ScrollResult => ({ points: [], next: null })
  * background. Throws AppError `invalid_configuration` for a Qdrant that cannot write under a condition.
  */
 export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<VectorStore> {
-  const { log, dimension = vectorDimension, collections, timeoutMs = vectorReadMs } = options
+  const {
+    log,
+    dimension = vectorDimension,
+    collections,
+    timeoutMs = vectorReadMs,
+    grpcPointsMin = 16,
+  } = options
   const calls = openCalls(options, log)
   const call = calls.within(timeoutMs)
   const reader = createReader(call)
   const heldReader = createHeldReader(call)
-  const writer = createWriter(calls.within(timeoutMs * writeTimeoutFactor), dimension)
+  const writeMs = timeoutMs * writeTimeoutFactor
+  const writing = calls.within(writeMs)
+  const grpc = await openGrpc(options, writeMs)
+  const rest = createSender(writing)
+  const writer = createWriter(writing, grpc ? byCount(rest, grpc.send, grpcPointsMin) : rest, dimension)
   const changing = calls.within(timeoutMs * changeTimeoutFactor)
   const generations = createGenerations(changing, { ...options, names: collections, dimension })
   const old = await withTimeout(tooOld(call), pingTimeoutMs, vectorsUnavailable).catch(() => null)
@@ -113,14 +128,32 @@ export async function openQdrantVectors(options: QdrantVectorsOptions): Promise<
     dropGeneration: (generation) => run(() => generations.drop(generation)),
     ping: (limitMs = pingTimeoutMs) =>
       withTimeout(
-        run(async () => void (await call('ping', 'GET', `${pathOf(collections[0]!)}/exists`))),
+        run(async () => {
+          const [collection] = collections as [string]
+          await Promise.all([call('ping', 'GET', `${pathOf(collection)}/exists`), grpc?.ping(collection)])
+        }),
         limitMs,
         vectorsUnavailable,
       ),
     async close() {
       readiness.close()
+      grpc?.close()
       await calls.close()
     },
+  }
+}
+
+/** Loads its packages, which take 14 MB; null where it is not wanted. */
+async function openGrpc({ grpcUrl, apiKey, log }: QdrantVectorsOptions, limitMs: number) {
+  if (grpcUrl === undefined) return null
+  const { openGrpc } = await import('./qdrant/grpc.ts')
+  return openGrpc({ url: grpcUrl, apiKey, limitMs, log })
+}
+
+function byCount(few: SendPoints, many: SendPoints, manyMin: number): SendPoints {
+  return (name, groups, signal) => {
+    const count = groups.reduce((sum, group) => sum + group.length, 0)
+    return (count < manyMin ? few : many)(name, groups, signal)
   }
 }
 

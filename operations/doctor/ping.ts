@@ -146,9 +146,11 @@ interface Reason {
 
 export function engineAway(
   check: string,
-  { engine, variable }: { engine: EngineName; variable: string },
+  of: { engine: EngineName; variable: string },
   error: unknown,
 ): Check {
+  const { engine } = of
+  const variable = (error instanceof AppError ? error.setting : undefined) ?? of.variable
   const fault = tlsFault(error, certificates[engine] ?? null)
   if (fault) return { check, status: 'fail', ...fault }
   for (const cause of causesOf(error)) {

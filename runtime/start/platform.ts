@@ -177,13 +177,15 @@ async function refuseUntrusted(engines: Partial<Engines>, settings: EngineSettin
 
 async function faultOf(
   engine: { ping(timeoutMs?: number): Promise<unknown> },
-  { certificateSettings, address }: TlsEngine,
+  { variable, certificateSettings, address }: TlsEngine,
 ) {
   const { pingMs } = deadlines.engine
   try {
     await withTimeout(engine.ping(pingMs), pingMs, () => new Error('no answer in time'))
     return null
   } catch (error) {
+    // An engine with two addresses says which of them it cannot reach.
+    if (error instanceof AppError && (error.setting ?? variable) !== variable) return null
     const fault = tlsFault(error, certificateSettings)
     if (fault || !address) return fault
     return tlsFault(await probeTls(address, probeMs), certificateSettings)

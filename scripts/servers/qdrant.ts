@@ -20,17 +20,17 @@ export function findQdrant(): string | null {
   return null
 }
 
-export async function openQdrant(executable: string): Promise<LocalServer> {
+export async function openQdrant(executable: string): Promise<LocalServer & { grpcUrl: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'fl-qdrant-'))
   removeAtEnd(folder)
-  const port = await freePort()
+  const [port, grpcPort] = [await freePort(), await freePort()]
   const child = startChild(executable, [], {
     logFile: join(folder, 'server.log'),
     cwd: folder,
     env: {
       QDRANT__SERVICE__HOST: '127.0.0.1',
       QDRANT__SERVICE__HTTP_PORT: String(port),
-      QDRANT__SERVICE__GRPC_PORT: String(await freePort()),
+      QDRANT__SERVICE__GRPC_PORT: String(grpcPort),
       QDRANT__STORAGE__STORAGE_PATH: join(folder, 'storage'),
       QDRANT__STORAGE__SNAPSHOTS_PATH: join(folder, 'snapshots'),
       QDRANT__TELEMETRY_DISABLED: 'true',
@@ -42,5 +42,5 @@ export async function openQdrant(executable: string): Promise<LocalServer> {
     child,
     async () => (await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok,
   )
-  return { url, pid: child.pid, close: () => child.kill('SIGKILL') }
+  return { url, grpcUrl: `http://127.0.0.1:${grpcPort}`, pid: child.pid, close: () => child.kill('SIGKILL') }
 }

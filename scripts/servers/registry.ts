@@ -8,6 +8,8 @@ import { installRegistry } from './install.ts'
 
 export interface RunningServer {
   url: string
+  /** Where it speaks gRPC, too. */
+  grpcUrl?: string
   close(): Promise<void>
 }
 

@@ -14,7 +14,7 @@ const count = 1_500
 export function describeVectorScores({ fresh, upsert, dimension }: VectorsContext): void {
   test('scores are exact to 1e-5, and equal ones come by id, over thousands of clustered points', async () => {
     const { store, name, place } = await fresh()
-    await store.ping()
+    await store.ping(60_000)
     await place.indexSmall?.()
     const all = clusteredVectors({ count: count + 30, dimension, seed: 11 })
     const vectors = all.slice(0, count)

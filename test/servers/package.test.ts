@@ -119,7 +119,7 @@ describe('its files', () => {
     expect(kilobytes / 1024).toBeLessThan(megabytesMax)
     const packages = readdirSync(join(home, 'node_modules'), { recursive: true }).map(String)
     const unwanted =
-      /(^|\/)(node-(linux|darwin|win|bin)-[^/]*|typescript|vitest|rolldown|firebase-admin|@platformatic)$/
+      /(^|\/)(node-(linux|darwin|win|bin)-[^/]*|typescript|vitest|rolldown|firebase-admin|@platformatic|@connectrpc)$/
     expect(packages.filter((name) => unwanted.test(name))).toEqual([])
   })
 })
@@ -166,6 +166,10 @@ describe('under Node 24', () => {
     [
       'FIREBASE_PROJECT_ID=p',
       /FIREBASE_PROJECT_ID needs a package that is not installed: npm install firebase-admin@/,
+    ],
+    [
+      'QDRANT_URL=http://127.0.0.1:1 QDRANT_GRPC_URL=http://127.0.0.1:1',
+      /QDRANT_GRPC_URL needs packages that are not installed: npm install @qdrant\/js-client-grpc@/,
     ],
   ])('with %s it says what to install', async (setting, sentence) => {
     const shell = shellIn(home, env)

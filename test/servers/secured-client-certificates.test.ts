@@ -35,7 +35,7 @@ beforeAll(async () => {
     openKafkaCluster(1, { secured: { certificate, users, clientAuthority: authority } }),
     openPostgres({ password: secrets.postgres }),
     registryUrl(),
-    openOwnQdrant({ certificate, authority, apiKey: secrets.qdrant }),
+    openOwnQdrant({ tls: { certificate, authority }, apiKey: secrets.qdrant }),
   ])
   await setAccessRules(kafka.unsecured[0]!)
   const portOf = (url: string) => Number(new URL(url).port)
@@ -62,7 +62,9 @@ beforeAll(async () => {
     SCHEMA_REGISTRY_URL: `https://localhost:${secureRegistry.port}${new URL(registry).pathname}`,
     SCHEMA_REGISTRY_SSL_CERTIFICATE_LOCATION: client.certificate,
     SCHEMA_REGISTRY_SSL_KEY_LOCATION: client.key,
-    ...(qdrant ? { QDRANT_URL: qdrant.url, QDRANT_API_KEY: secrets.qdrant } : {}),
+    ...(qdrant
+      ? { QDRANT_URL: qdrant.url, QDRANT_GRPC_URL: qdrant.grpcUrl, QDRANT_API_KEY: secrets.qdrant }
+      : {}),
     ...newSecretKeyVariable(),
   }
   processes = createProcesses(env)
@@ -157,4 +159,15 @@ test('a Qdrant whose authority is unknown is named, too', { timeout: 120_000 }, 
   const one = processes.spawn([], { more: { NODE_EXTRA_CA_CERTS: foreign.authority } })
   expect(await one.finished).not.toBe(0)
   expect(one.output()).toMatch(/QDRANT_URL.*authority/)
+})
+
+test('a gRPC address whose certificate is for another name is named alone', { timeout: 120_000 }, async ({
+  skip,
+}) => {
+  if (!qdrant) return skip('no qdrant executable')
+  const grpcUrl = qdrant.grpcUrl.replace('localhost', '127.0.0.1')
+  const one = processes.spawn([], { more: { QDRANT_GRPC_URL: grpcUrl } })
+  expect(await one.finished).not.toBe(0)
+  expect(one.output()).toMatch(/QDRANT_GRPC_URL.*another name/)
+  expect(one.output()).not.toMatch(/engine of QDRANT_URL/)
 })

@@ -15,19 +15,19 @@ import { findQdrant } from '../../scripts/servers/qdrant.ts'
 
 export interface OwnQdrant {
   url: string
+  grpcUrl: string
   kill9(): Promise<void>
   /** Resolves when it serves again what it held. */
   start(): Promise<void>
 }
 
 export interface QdrantLock {
-  /** PEM file with a private key and its certificate for `localhost`, and that of its authority. */
-  certificate: string
-  authority: string
+  /** PEM files: a private key with its certificate for `localhost`, and the certificate of its authority. */
+  tls?: { certificate: string; authority: string }
   apiKey: string
 }
 
-/** Null, and one line that says so, where no qdrant executable is on the PATH. With TLS and a key where they are given. */
+/** Null, and one line that says so, where no qdrant executable is on the PATH. With a key, and TLS, where they are given. */
 export async function openOwnQdrant(lock?: QdrantLock): Promise<OwnQdrant | null> {
   const executable = findQdrant()
   if (executable === null) {
@@ -39,7 +39,8 @@ export async function openOwnQdrant(lock?: QdrantLock): Promise<OwnQdrant | null
   const folder = mkdtempSync(join(tmpdir(), 'fl-qdrant-'))
   removeAtEnd(folder)
   const [port, grpcPort] = [await freePort(), await freePort()]
-  const url = lock ? `https://localhost:${port}` : `http://127.0.0.1:${port}`
+  const host = lock?.tls ? 'https://localhost' : 'http://127.0.0.1'
+  const [url, grpcUrl] = [`${host}:${port}`, `${host}:${grpcPort}`]
   let child: ServerChild | undefined
   async function start(): Promise<void> {
     child = startChild(executable as string, [], {
@@ -55,10 +56,10 @@ export async function openOwnQdrant(lock?: QdrantLock): Promise<OwnQdrant | null
         ...(lock ? lockOf(lock) : {}),
       },
     })
-    await untilReady('Qdrant', child, () => (lock ? acceptsConnections(port) : isReady(url)))
+    await untilReady('Qdrant', child, () => (lock?.tls ? acceptsConnections(port) : isReady(url)))
   }
   await start()
-  return { url, start, kill9: async () => child?.kill('SIGKILL') }
+  return { url, grpcUrl, start, kill9: async () => child?.kill('SIGKILL') }
 }
 
 async function isReady(url: string): Promise<boolean> {
@@ -76,12 +77,14 @@ function acceptsConnections(port: number): Promise<boolean> {
   })
 }
 
-function lockOf({ certificate, authority, apiKey }: QdrantLock): Record<string, string> {
+function lockOf({ tls, apiKey }: QdrantLock): Record<string, string> {
+  const key = { QDRANT__SERVICE__API_KEY: apiKey }
+  if (!tls) return key
   return {
+    ...key,
     QDRANT__SERVICE__ENABLE_TLS: 'true',
-    QDRANT__TLS__CERT: certificate,
-    QDRANT__TLS__KEY: certificate,
-    QDRANT__TLS__CA_CERT: authority,
-    QDRANT__SERVICE__API_KEY: apiKey,
+    QDRANT__TLS__CERT: tls.certificate,
+    QDRANT__TLS__KEY: tls.certificate,
+    QDRANT__TLS__CA_CERT: tls.authority,
   }
 }

@@ -10,7 +10,8 @@ import { createPointIds } from '#engines/vectors/qdrant/writer.ts'
 import { openQdrantVectors } from '#engines/vectors/qdrant.ts'
 import type { VectorsHarness } from '#test/contract/vectors-harness.ts'
 
-export function qdrantVectorsHarness(url: string): VectorsHarness {
+/** With `grpcUrl` all points are written over gRPC. */
+export function qdrantVectorsHarness(url: string, grpcUrl?: string): VectorsHarness {
   const dimension = 64
   return {
     dimension,
@@ -19,9 +20,11 @@ export function qdrantVectorsHarness(url: string): VectorsHarness {
       const collections = [`${prefix}_first`, `${prefix}_second`] as const
       onTestFinished(() => removeCollections(url, prefix))
       const log = pino({ level: 'silent' })
+      const grpc = grpcUrl === undefined ? {} : { grpcUrl, grpcPointsMin: 1 }
       return {
         collections,
-        open: () => openQdrantVectors({ url, collections, copied: [collections[0]], dimension, log }),
+        open: () =>
+          openQdrantVectors({ url, ...grpc, collections, copied: [collections[0]], dimension, log }),
         fillAsFormerly: (points) => fillAsFormerly(url, collections, dimension, points),
         indexSmall: () => indexSmall(url, `${collections[0]}__g1`),
       }

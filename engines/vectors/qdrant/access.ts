@@ -3,7 +3,7 @@
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { parseStoredName, vectorsUnavailable } from '../collections.ts'
-import { CollectionMissing } from './calls.ts'
+import { CollectionMissing } from './attempts.ts'
 import { type createGenerations, noGeneration } from './generations.ts'
 
 const prepareWait = { baseMs: 500, maxMs: 10_000 }

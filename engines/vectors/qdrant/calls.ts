@@ -1,31 +1,15 @@
 /**
- * Calls Qdrant with time limits and repeats, and translates its faults; its own text goes to the log only. Bodies that carry vectors
- * are written straight into bytes: `JSON.stringify` writes a float32 with the 17 digits of a double, which takes several times
- * as long to write, to send and to read.
+ * Calls Qdrant over REST. Bodies that carry vectors are written straight into bytes: `JSON.stringify` writes a float32 with the 17
+ * digits of a double, which takes several times as long to write, to send and to read.
  */
 
-import type { Logger } from 'pino'
 import { Agent } from 'undici'
-import { backoffMs, isDoubling, sleep } from '#lib/backoff.ts'
-import { AppError, describeError, whyWaiting } from '#lib/errors.ts'
 import { pathPart } from '#lib/path-part.ts'
-import { vectorsUnavailable } from '../collections.ts'
-
-export type QdrantLog = Pick<Logger, 'info' | 'warn' | 'error'>
-
-/** Every call is idempotent, so one whose connection broke is made again. */
-const attemptsMax = 3
-const retryWait = { baseMs: 50, maxMs: 400 }
-
-/** What Qdrant answers when a collection is missing (or its alias is just being put elsewhere). */
-export class CollectionMissing extends Error {
-  override readonly name = 'CollectionMissing'
-}
+import { createAttempts, type QdrantLog, Refused } from './attempts.ts'
 
 /**
  * Runs one request: `path` begins with a slash, `body` is JSON. Resolves with the `result` of the answer, of the form that
- * Qdrant's documentation says. Throws CollectionMissing, AppError `validation_failed` for what Qdrant refuses as
- * malformed, and `vector_engine_unavailable` where waiting may help.
+ * Qdrant's documentation says. Throws as attempts do.
  */
 export type Call = <T>(
   what: string,
@@ -46,37 +30,13 @@ export function openCalls({ url, apiKey }: { url: string; apiKey?: string | unde
     ...(apiKey ? { 'api-key': apiKey } : {}),
   }
   const agent = new Agent()
-  /** Calls in a row that failed because Qdrant is away. */
-  let failures = 0
-
-  /** Says so at first and then at each doubling: searches and writers make many calls a second. */
-  function unavailable(what: string, error: unknown, status: number | undefined): AppError {
-    const fault = vectorsUnavailable(error)
-    failures += 1
-    if (isDoubling(failures)) {
-      const facts = { call: what, status, tries: failures, ...whyWaiting(fault) }
-      log.error(facts, 'vectors.qdrant-failed')
-    }
-    return fault
-  }
-
-  function answered(): void {
-    if (failures > 0) log.info({ tries: failures }, 'vectors.qdrant-answers')
-    failures = 0
-  }
-
-  function translate(what: string, error: unknown): Error {
-    const status = error instanceof Refused ? error.status : undefined
-    const refusal = status === undefined ? null : refusalOf(what, status, error, log)
-    if (refusal === null) return unavailable(what, error, status)
-    answered()
-    return refusal
-  }
+  const attempt = createAttempts({ log, setting: 'QDRANT_URL', isBrokenConnection })
 
   async function send(method: string, path: string, body: Buffer | null, signal: AbortSignal) {
     const answer = await agent.request({ origin, path: prefix + path, method, headers, body, signal })
     const text = await answer.body.text()
-    if (answer.statusCode !== 200) throw new Refused(answer.statusCode, text)
+    if (answer.statusCode !== 200)
+      throw new Refused(answer.statusCode, reasonIn(text) ?? `Qdrant answered ${answer.statusCode}`)
     const whole = JSON.parse(text)
     // The version alone comes without a frame.
     return 'result' in whole ? whole.result : whole
@@ -87,17 +47,7 @@ export function openCalls({ url, apiKey }: { url: string; apiKey?: string | unde
       (limitMs: number): Call =>
       async (what, method, path, body, signal) => {
         const bytes = body ? encodeBody(Array.isArray(body) ? body : [JSON.stringify(body)]) : null
-        for (let attempt = 0; ; attempt++) {
-          const limit = AbortSignal.timeout(limitMs)
-          try {
-            const result = await send(method, path, bytes, signal ? AbortSignal.any([limit, signal]) : limit)
-            answered()
-            return result
-          } catch (error) {
-            if (attempt + 1 === attemptsMax || !isBrokenConnection(error)) throw translate(what, error)
-            await sleep(backoffMs(attempt, retryWait))
-          }
-        }
+        return attempt({ what, limitMs, signal }, (ends) => send(method, path, bytes, ends))
       },
     close: () => agent.destroy(),
   }
@@ -108,16 +58,6 @@ export function pathOf(collection: string): string {
   return `/collections/${pathPart(collection)}`
 }
 
-/** An answer that says no, in Qdrant's words. */
-class Refused extends Error {
-  readonly status: number
-
-  constructor(status: number, text: string) {
-    super(reasonIn(text) ?? `Qdrant answered ${status}`)
-    this.status = status
-  }
-}
-
 function reasonIn(text: string): string | undefined {
   try {
     return JSON.parse(text).status.error
@@ -126,17 +66,6 @@ function reasonIn(text: string): string | undefined {
   }
 }
 
-/** What Qdrant says no to whenever it is asked; null where waiting may help. */
-function refusalOf(what: string, status: number, error: unknown, log: QdrantLog): Error | null {
-  if (status === 404) return new CollectionMissing()
-  // Another process made the collection at the same time.
-  if (status === 409) return new AppError('conflict', 'Qdrant has it already.')
-  if (status !== 400 && status !== 413 && status !== 422) return null
-  log.error({ call: what, status, cause: describeError(error) }, 'vectors.qdrant-refused')
-  return new AppError('validation_failed', 'The vector engine refuses what it was sent.')
-}
-
-/** The server closed an idle connection just when it was used again, or went away in the middle. */
 function isBrokenConnection(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   return code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET'

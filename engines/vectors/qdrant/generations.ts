@@ -6,7 +6,8 @@
 import { AppError } from '#lib/errors.ts'
 import { parseStoredName } from '../collections.ts'
 import type { PayloadIndexType } from '../port.ts'
-import { type Call, CollectionMissing, pathOf, type QdrantLog } from './calls.ts'
+import { CollectionMissing, type QdrantLog } from './attempts.ts'
+import { type Call, pathOf } from './calls.ts'
 import { indexesOf, isValueField } from './filters.ts'
 import { type CollectionInfo, changesOf, collectionConfig, indexes, indexesToMove } from './storage.ts'
 

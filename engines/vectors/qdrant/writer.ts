@@ -18,24 +18,45 @@ import {
 } from './filters.ts'
 import { positionFields, type QdrantRecord, storedPosition } from './records.ts'
 
-export function createWriter(call: Call, dimension: number) {
+/**
+ * Writes points, each group under one condition, that of its first point; resolves when Qdrant has applied them. `name` is that of
+ * the collection in Qdrant.
+ */
+export type SendPoints = (
+  name: string,
+  groups: readonly (readonly QdrantPoint[])[],
+  signal?: AbortSignal,
+) => Promise<void>
+
+/** Over REST. */
+export function createSender(call: Call): SendPoints {
+  return async (name, groups, signal) => {
+    const points = `${pathOf(name)}/points`
+    if (groups.length === 1) {
+      await call('upsert', 'PUT', `${points}?wait=true`, upsertBody(groups[0]!), signal)
+      return
+    }
+    const each = groups.flatMap((group, n) => [
+      n === 0 ? '{"operations":[{"upsert":' : '},{"upsert":',
+      ...upsertBody(group),
+    ])
+    await call('upsert-each', 'POST', `${points}/batch?wait=true`, [...each, '}]}'], signal)
+  }
+}
+
+export function createWriter(call: Call, send: SendPoints, dimension: number) {
   /**
    * A request has one condition for all its points. That of the lowest position is right for each of them, since a
    * point that holds less than the lowest holds less than its own; points that hold something between the two are
    * left, and found by reading the positions back. They are sent again, each with its own condition.
    */
   async function writeBatch(name: string, batch: QdrantPoint[], signal?: AbortSignal): Promise<void> {
-    const points = `${pathOf(name)}/points`
-    const body = upsertBody(batch, olderThan(batch[0]!.payload))
-    await call('upsert', 'PUT', `${points}?wait=true`, body, signal)
+    await send(name, [batch], signal)
     if (batch.length === 1) return
     const left = await notTaken(name, batch, signal)
     if (left.length === 0) return
-    const each = left.flatMap((point, n) => [
-      n === 0 ? '{"operations":[{"upsert":' : '},{"upsert":',
-      ...upsertBody([point], olderThan(point.payload)),
-    ])
-    await call('upsert-each', 'POST', `${points}/batch?wait=true`, [...each, '}]}'], signal)
+    const each = left.map((point) => [point])
+    await send(name, each, signal)
   }
   async function notTaken(name: string, batch: QdrantPoint[], signal?: AbortSignal): Promise<QdrantPoint[]> {
     const asked = { ids: batch.map(({ id }) => id), with_payload: positionFields, with_vector: false }
@@ -118,7 +139,7 @@ export function createPointIds(collection: string): (id: string) => string {
   return (id) => v5(id, namespace)
 }
 
-interface QdrantPoint {
+export interface QdrantPoint {
   id: string
   vector: Float32Array
   payload: StoredPayload
@@ -174,14 +195,14 @@ function olderThan({ epoch, offset }: LogPosition) {
   }
 }
 
-/** JSON of an upsert of these points under one condition. */
-function upsertBody(points: readonly QdrantPoint[], condition: object): BodyPart[] {
+/** JSON of an upsert of these points, which begin with the lowest position. */
+function upsertBody(points: readonly QdrantPoint[]): BodyPart[] {
   const parts: BodyPart[] = []
   for (const { id, payload, vector } of points) {
     const begin = parts.length === 0 ? '{"points":[' : '},'
     parts.push(`${begin}{"id":"${id}","payload":${JSON.stringify(payload)},"vector":`, vector)
   }
-  return [...parts, `}],"update_filter":${JSON.stringify(condition)}}`]
+  return [...parts, `}],"update_filter":${JSON.stringify(olderThan(points[0]!.payload))}}`]
 }
 
 const pointsPerBatch = 250

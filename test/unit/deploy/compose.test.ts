@@ -48,7 +48,8 @@ const { services: containers, volumes } = parse(compose, { merge: true }) as {
 const platform = containers.platform!
 
 test('every engine is named to the containers of services, and none to the one that embeds them', () => {
-  for (const variable of ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'QDRANT_URL', 'DATABASE_URL']) {
+  const variables = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'QDRANT_URL', 'QDRANT_GRPC_URL', 'DATABASE_URL']
+  for (const variable of variables) {
     for (const { name } of services) expect(containers[name]!.environment).toHaveProperty(variable)
     expect(platform.environment).not.toHaveProperty(variable)
   }

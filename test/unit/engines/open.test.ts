@@ -53,8 +53,21 @@ describe('the choice of engines', () => {
     )
   })
 
-  it('refuses half a SASL configuration', () => {
+  it('names a setting once that needs several packages', () => {
+    const choices = [{ driver: 'qdrant-grpc', variable: 'QDRANT_GRPC_URL' }]
+    expect(() => checkDriverPackages(choices, () => false)).toThrow(
+      /^QDRANT_GRPC_URL needs packages that are not installed: npm install @qdrant\/js-client-grpc@1\.\d+\.\d+ @connectrpc\/connect-node@2 @connectrpc\/connect@2 @bufbuild\/protobuf@2$/,
+    )
+  })
+
+  it('refuses half a configuration', () => {
     expect(() => chooseEngines({ KAFKA_BROKERS: 'a:1', KAFKA_USERNAME: 'u' })).toThrow(/belong together/)
+    expect(() => chooseEngines({ QDRANT_GRPC_URL: 'http://a:6334' })).toThrow(
+      /QDRANT_GRPC_URL belongs to QDRANT_URL, which is not set/,
+    )
+    expect(() => chooseEngines({ QDRANT_URL: 'http://a:6333', QDRANT_GRPC_URL: 'a:6334' })).toThrow(
+      /QDRANT_GRPC_URL must begin with http/,
+    )
     const model = { EMBEDDINGS_MODEL: 'nomic-embed-text' }
     expect(() => chooseEngines(model)).toThrow(/EMBEDDINGS_MODEL belongs to EMBEDDINGS_URL, which is not set/)
     expect(() => chooseEngines({ ...model, EMBEDDINGS_URL: 'http://localhost:11434/v1' })).not.toThrow()

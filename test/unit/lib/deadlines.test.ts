@@ -12,6 +12,7 @@ const faults: [shorter: string, change: (limits: Deadlines) => void][] = [
   ['a write of points', (d) => (d.engine.vectorWriteMs = 31_000)],
   ['vectors made again', (d) => (d.handler.remakeMs = 16_000)],
   ['a read of points', (d) => (d.engine.vectorReadMs = 21_000)],
+  ['asking a silent connection to the vector engine', (d) => (d.engine.vectorPingMs = 6_000)],
   ['a write of the mirror', (d) => (d.engine.mirrorWriteMs = 121_000)],
   ['connecting to Postgres', (d) => (d.engine.postgresConnectMs = 31_000)],
   ['a statement', (d) => (d.engine.postgresStatementMs = 61_000)],

@@ -17,6 +17,7 @@ import type { Check } from '#operations/doctor/ping.ts'
 import { writeAddresses } from '#runtime/start/addresses.ts'
 import { anyPorts } from '../../../support/any-ports.ts'
 import { runCommand as run } from '../../../support/command-line.ts'
+import { openFakeQdrant } from '../../../support/qdrant-fake.ts'
 import { temporaryFolder } from '../../../support/temporary.ts'
 
 describe('flotilla doctor', () => {
@@ -154,6 +155,11 @@ describe('flotilla doctor where nothing runs', () => {
       'relational engine: Correct the user and the password in DATABASE_URL.',
       'relational mirror: Correct the user and the password in DATABASE_URL.',
       'embedder: Correct EMBEDDINGS_URL and what belongs to it.',
+    ])
+    const fake = await openFakeQdrant()
+    onTestFinished(() => fake.close())
+    expect(await adviceOf({ QDRANT_URL: fake.url, QDRANT_GRPC_URL: 'http://127.0.0.1:9' })).toEqual([
+      expect.stringContaining('vector engine: Start it, or correct QDRANT_GRPC_URL;'),
     ])
     expect(
       await adviceOf({
