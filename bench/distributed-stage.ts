@@ -55,6 +55,7 @@ export async function openDistributedEngines(
     DATABASE_URL: postgres.url,
     ...newSecretKeyVariable(),
     QDRANT_URL: qdrant.url,
+    QDRANT_GRPC_URL: qdrant.grpcUrl,
   }
   const processes = createProcesses({ ...env, LOG_LEVEL: 'error' })
   report('  three brokers, registry, Postgres and Qdrant serve')
