@@ -7,6 +7,7 @@ import { Type } from 'typebox'
 import type { EventLog, NewRecord, PartitionRange, StoredRecord } from '#engines/event-log/port.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import type { Environment } from '#lib/config.ts'
 import { AppError } from '#lib/errors.ts'
 import { partitionOf } from '#lib/murmur2.ts'
 import { plural } from '#lib/plural.ts'
@@ -29,6 +30,7 @@ const appendTimeoutMs = 30_000
 const settleMs = 2_000
 
 interface GrowParts {
+  env: Environment
   engines: { eventLog: EventLog; relational: Relational }
   locations: Map<string, TopicLocation>
   progress(state: Progress): void
@@ -58,7 +60,7 @@ export async function growTopic(parts: GrowParts, topic: Topic, partitions: numb
 
 /** The topic's groups as the log knows them, once none of the platform has members and these have nothing left to read. */
 async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> {
-  for (const { group, topic: name, members, lag } of await readLag(parts)) {
+  for (const { group, topic: name, members, lag, rests } of await readLag(parts)) {
     if (members > 0) {
       throw new AppError(
         'group_active',
@@ -68,7 +70,7 @@ async function drainedGroups(parts: GrowParts, topic: Topic): Promise<string[]> 
     if (name === topic.name && lag > 0) {
       throw new AppError(
         'conflict',
-        `The group ${group} has ${plural(lag, 'record')} left to read, and keys would move to other partitions: start its service, wait until \`flotilla lag\` shows 0, and stop it again.`,
+        `The group ${group} has ${plural(lag, 'record')} left to read, and keys would move to other partitions: start its service${rests === 'off' ? ' with MIRROR=on' : ''}, wait until \`flotilla lag\` shows 0, and stop it again.`,
       )
     }
   }

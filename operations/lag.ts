@@ -5,8 +5,11 @@ import { Type } from 'typebox'
 import type { GroupPositions, Groups, Log, PartitionOwner } from '#engines/event-log/port.ts'
 import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { sleep } from '#lib/backoff.ts'
+import { type Environment, loadConfig } from '#lib/config.ts'
 import { hearNotices, lookRestMs } from '#runtime/notices.ts'
 import type { TopicLocation } from '#runtime/publish/messages.ts'
+import { mirrorSettings } from '#services/vectors/relational/settings.ts'
+import { mirrorMaySleep } from '#services/vectors/relational/use.ts'
 import { readStuck, type StuckRecord } from '#services/vectors/write/failures.ts'
 import {
   generationsToWrite,
@@ -14,6 +17,7 @@ import {
   type Index,
   indexes,
   listGenerations,
+  relationalIndex,
   shownGroup,
 } from '#services/vectors/write/rebuild.ts'
 import { catalog } from '#topics/catalog.ts'
@@ -40,12 +44,18 @@ export interface GroupLag {
   topic: string
   members: number
   lag: number
+  /** Why nothing is read by design: the mirror sleeps, or is switched off; null: records should be read. */
+  rests: MirrorRest
   partitions: PartitionLag[]
   /** Records that the writer of an index cannot get through, or that an operator wants passed. */
   stuck: StuckRecord[]
 }
 
+export type MirrorRest = 'asleep' | 'off' | null
+
 export interface LagParts {
+  /** Settings of the mirror are read from it. */
+  env: Environment
   engines: { eventLog: Log & Groups; relational: SqlExecutor }
   locations: ReadonlyMap<string, TopicLocation>
 }
@@ -53,6 +63,7 @@ export interface LagParts {
 /** Every group that the platform runs now: those of the catalogue, and one for each generation of an index. */
 export async function readLag(parts: LagParts): Promise<GroupLag[]> {
   const { eventLog, relational } = parts.engines
+  const mirrorRest = await readMirrorRest(parts)
   return Promise.all(
     (await readPositions(parts, await groupsOf(relational))).map(async ({ known, positions }) => {
       const { group, groupId, topic } = known
@@ -60,16 +71,25 @@ export async function readLag(parts: LagParts): Promise<GroupLag[]> {
       const stuck = known.generation ? await readStuck(relational, { group: groupId, epoch }) : []
       const { members, owners } = await eventLog.groupState(groupId, positions.topic)
       const partitions = partitionLags(positions, owners)
-      return { group, group_id: groupId, topic, members, lag: totalOf(partitions), partitions, stuck }
+      const rests = known.mayRest ? mirrorRest : null
+      return { group, group_id: groupId, topic, members, lag: totalOf(partitions), rests, partitions, stuck }
     }),
   )
+}
+
+async function readMirrorRest({ env, engines }: Pick<LagParts, 'env' | 'engines'>): Promise<MirrorRest> {
+  const { MIRROR, MIRROR_SLEEP_AFTER_MIN: sleepAfterMin } = loadConfig(mirrorSettings, env)
+  if (MIRROR === 'off') return 'off'
+  return sleepAfterMin > 0 && (await mirrorMaySleep(engines.relational)) ? 'asleep' : null
 }
 
 /**
  * Only how far each group is behind: what can be read every few seconds at little cost. Which groups there are is asked again when
  * the generations of an index change, and now and then.
  */
-export function openGroupLags(parts: LagParts & { engines: { relational: Relational }; log: Logger }) {
+export function openGroupLags(
+  parts: Omit<LagParts, 'env'> & { engines: { relational: Relational }; log: Logger },
+) {
   const { relational } = parts.engines
   let changes = 0
   let kept: { groups: ReaderGroup[]; readAt: number } | undefined
@@ -97,7 +117,7 @@ export function openGroupLags(parts: LagParts & { engines: { relational: Relatio
 }
 
 async function readPositions(
-  { engines, locations }: LagParts,
+  { engines, locations }: Omit<LagParts, 'env'>,
   groups: readonly ReaderGroup[],
 ): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
   const positions = await engines.eventLog.groupPositions(
@@ -117,6 +137,8 @@ export interface ReaderGroup {
   topic: string
   /** What it fills, if it is a group of an index. */
   generation?: { index: Index; generation: number }
+  /** It writes the mirror, and no rebuild is under way. */
+  mayRest?: boolean
 }
 
 /** The groups with their topics. */
@@ -131,18 +153,22 @@ export async function groupsOf(relational: SqlExecutor): Promise<ReaderGroup[]> 
         group: shownGroup(index, one),
         groupId: groupOfGeneration(index, one.generation),
         generation: { index, generation: one.generation },
+        mayRest: index === relationalIndex && generations.every(({ state }) => state === 'live'),
       })),
     )
   }
   return catalog.flatMap((topic) =>
     topic.readers
       .flatMap((reader) =>
-        'group' in reader
-          ? (writing.get(reader.group) ?? [{ group: reader.group, groupId: reader.group }])
-          : [],
+        'group' in reader ? (writing.get(reader.group) ?? [neverWritten(reader.group)]) : [],
       )
       .map((known) => ({ ...known, topic: topic.name })),
   )
+}
+
+/** A group before its first generation, where it has one: a mirror that was always off has none. */
+function neverWritten(group: string): Omit<ReaderGroup, 'topic'> {
+  return { group, groupId: group, mayRest: group === relationalIndex.writer }
 }
 
 export function partitionLags(

@@ -11,6 +11,7 @@ import { withLease } from '#runtime/leases.ts'
 import type { Output } from '#runtime/start/control.ts'
 import { noteKind } from '#services/records/notes/notes.ts'
 import { rewriteRecords } from '#services/records/store/write.ts'
+import { isMirrorOff } from '#services/vectors/relational/settings.ts'
 import {
   beginRebuild,
   embedderOf,
@@ -52,6 +53,9 @@ function defineRebuild(index: Index, engine: 'vectors' | 'mirror', what: string)
     args: Type.Object({}),
     async run({ platform, output, signal, note }: ChangeContext<string>) {
       const startedAt = Date.now()
+      if (engine === 'mirror' && isMirrorOff(platform.env)) {
+        throw new AppError('mirror_off', 'Nothing is mirrored (MIRROR=off): set MIRROR=on, then rebuild it.')
+      }
       const parts = partsOf(platform, index, platform.engines[engine])
       if (platform.choices[engine].embedded) await untilInUse(parts, signal)
       const generation = await underLease({ platform, output, signal }, index.name, () => beginRebuild(parts))
@@ -81,7 +85,8 @@ export const rebuildEmbeddingsAction = defineAction({
   async run({ platform, output, signal, note }) {
     const startedAt = Date.now()
     const { vectors, mirror, embedder } = platform.engines
-    const all = [partsOf(platform, vectorsIndex, vectors), partsOf(platform, relationalIndex, mirror)]
+    const mirrored = isMirrorOff(platform.env) ? [] : [partsOf(platform, relationalIndex, mirror)]
+    const all = [partsOf(platform, vectorsIndex, vectors), ...mirrored]
     for (const parts of all) {
       const engine = parts.index === vectorsIndex ? 'vectors' : 'mirror'
       if (platform.choices[engine].embedded) await untilInUse(parts, signal)

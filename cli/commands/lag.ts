@@ -46,8 +46,9 @@ function render(result: LagResult): Shown {
     lag: ({ lag }) => lag,
   })
   const expired = result.groups.flatMap(expiredLine)
+  const resting = result.groups.flatMap(restLine)
   const stuck = result.groups.flatMap((one) => one.stuck.map((record) => stuckLine(one.group, record)))
-  const notes = [...expired, ...stuck]
+  const notes = [...expired, ...resting, ...stuck]
   return [result.as_of, groups, ...notes]
 }
 
@@ -55,6 +56,12 @@ function render(result: LagResult): Shown {
 function expiredLine({ group, topic, partitions }: GroupLag): string[] {
   const records = partitions.reduce((sum, { expired }) => sum + expired, 0)
   return records === 0 ? [] : [line`${group}: ${records} records of ${topic} expired before it read them`]
+}
+
+/** A lag by design. */
+function restLine({ group, rests }: GroupLag): string[] {
+  if (rests === 'off') return [line`${group} reads nothing by design: MIRROR=off`]
+  return rests === 'asleep' ? [line`${group} sleeps until a search-pg asks: its lag is by design`] : []
 }
 
 function stuckLine(group: string, { partition, offset, key, reason, skip }: GroupLag['stuck'][number]) {

@@ -70,14 +70,16 @@ async function auditNotes(tour: Tour, before: ReadonlySet<string>): Promise<numb
 async function untilRead({ cli, result }: Tour): Promise<TourResult['lag']> {
   const look = async () => {
     const { groups } = await cli.execute(lagOperation, {})
-    result.lag = groups.map(({ group, lag, members }: GroupLag) => ({ group, lag, members }))
+    result.lag = groups.map(({ group, lag, members, rests }: GroupLag) => {
+      return { group, lag, members: rests === null ? members : 0 }
+    })
     return result.lag.every(({ lag, members }) => lag === 0 || members === 0) ? result.lag : undefined
   }
   const late = () => result.lag
   return lookUntil(look, { everyMs: pollMs, withinMs: lagWaitMs, signal: cli.signal, late })
 }
 
-/** A group without members: relational-writer sleeps until somebody searches tables. */
+/** A group without members, or that rests: relational-writer sleeps until somebody searches tables. */
 function describeLag(groups: TourResult['lag']): string {
   const behind = groups.filter(({ lag, members }) => lag > 0 && members > 0)
   const asleep = groups.filter(({ lag, members }) => lag > 0 && members === 0)

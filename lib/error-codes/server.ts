@@ -70,11 +70,19 @@ export const serverCodes = {
     waits: true,
     action: 'Narrow the condition, or send it again after `retryAfter` seconds.',
   },
+  mirror_off: {
+    status: 503,
+    title: 'The relational mirror is switched off',
+    meaning:
+      'This platform runs with `MIRROR=off`: no points are mirrored into tables. Waiting does not help.',
+    action:
+      'Search with `POST /v1/vectors/search` and a `filter`, or have an operator set `MIRROR=on` for vector-gateway and relational-writer.',
+  },
   not_yet_applied: {
     status: 503,
     title: 'The operation is not applied yet',
     meaning:
-      'An earlier write was not applied in time: the operation named in `after`, within ten seconds, or one of the points of a changed payload.',
+      'An earlier write was not applied in time: the operation named in `after`, within ten seconds, one of the points of a changed payload, or, for search-pg, the writes that the relational mirror missed while it slept.',
     ...later,
   },
   overloaded: {

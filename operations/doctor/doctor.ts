@@ -8,6 +8,7 @@ import { secretKeyVariable, tryKeys } from '#services/access/secrets/secrets.ts'
 import { loadNodes } from '#services/runs/nodes/nodes.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import { findOtherEmbedders } from '#services/vectors/read/embedders.ts'
+import { isMirrorOff } from '#services/vectors/relational/settings.ts'
 import {
   type GenerationEngine,
   type Index,
@@ -34,14 +35,17 @@ export const doctorOperation = defineOperation({
 /** Never throws: what fails is reported as a failed check. */
 async function checkEngines(platform: OperatedPlatform): Promise<Check[]> {
   const { engines, choices } = platform
-  const pings = await pingEngines(engines, choices)
+  const { mirror, ...others } = engines
+  const pings = await pingEngines(isMirrorOff(platform.env) ? others : engines, choices)
   const answers = await Promise.all(
     Object.entries({
       groups: checkGroups,
       'dead letters': checkDeadLetters,
       'vector index': async () => checkIndex(engines.relational, vectorsIndex, engines.vectors),
       'relational index': async () =>
-        engines.mirror ? checkIndex(engines.relational, relationalIndex, engines.mirror) : [],
+        engines.mirror && !isMirrorOff(platform.env)
+          ? checkIndex(engines.relational, relationalIndex, engines.mirror)
+          : [],
       embedder: checkEmbedders,
       secrets: checkSecrets,
       nodes: checkNodes,
@@ -54,8 +58,9 @@ async function checkEngines(platform: OperatedPlatform): Promise<Check[]> {
 
 async function checkGroups(platform: OperatedPlatform): Promise<Check[]> {
   const groups = await readLag(platform)
-  return groups.map(({ group, members, lag, partitions, stuck }) => {
+  return groups.map(({ group, members, lag, rests, partitions, stuck }) => {
     const check = `group ${group}`
+    if (rests === 'off') return { check, status: 'ok', found: 'reads nothing by design: MIRROR=off' }
     const found = `${plural(members, 'member')}, ${plural(lag, 'record')} behind`
     const lost = partitions.filter(({ committed, start, end }) => {
       return committed === null || committed < start || committed > end
@@ -75,6 +80,9 @@ async function checkGroups(platform: OperatedPlatform): Promise<Check[]> {
         found: `${found}; not getting through: ${stuck.length}`,
         advice: 'See `flotilla lag`; `flotilla groups skip` passes one.',
       }
+    }
+    if (rests === 'asleep' && (members > 0 || lag === 0)) {
+      return { check, status: 'ok', found: `${found}; asleep until a search-pg asks` }
     }
     if (members === 0 && lag > 0) {
       return { check, status: 'warn', found, advice: 'Start its service: nothing reads these records.' }

@@ -14,13 +14,7 @@ import { bufferPart } from './limits.ts'
 import { Member } from './member.ts'
 import type { Partition } from './partition.ts'
 import type { Decode } from './partition-host.ts'
-import type {
-  BatchOptions,
-  ConsumerDependencies,
-  LaneConsumer,
-  LaneOptions,
-  RunningConsumer,
-} from './types.ts'
+import type { BatchOptions, ConsumerDependencies, LaneOptions, RunningConsumer } from './types.ts'
 
 /** Joins `options.group`, in batch mode. Resolves at once; partitions come when the log assigns them. */
 export async function startBatchConsumer<S extends SchemaName>(
@@ -42,7 +36,7 @@ export async function startBatchConsumer<S extends SchemaName>(
 export async function startLaneConsumer<S extends SchemaName>(
   dependencies: ConsumerDependencies,
   options: LaneOptions<S>,
-): Promise<LaneConsumer> {
+): Promise<RunningConsumer> {
   const { codec, tracing, eventLog } = dependencies
   const traced = tracing?.isOn ? tracedLanes(options, tracing, eventLog.driver) : options
   const member = new Member(dependencies, traced, {
@@ -66,7 +60,6 @@ export type {
   CallContext,
   ConsumerDependencies,
   ConsumerOptions,
-  LaneConsumer,
   LaneOptions,
   ParkedMessage,
   PartitionReading,

@@ -14,14 +14,14 @@ import { Partition, type PartitionOptions } from './partition.ts'
 import type { GroupContext } from './partition-host.ts'
 import { decideStart, hasDied, nameOwner } from './position.ts'
 import { Gathering, type Shares } from './record-buffer.ts'
-import type { ConsumerDependencies, ConsumerOptions, LaneConsumer, PartitionReading } from './types.ts'
+import type { ConsumerDependencies, ConsumerOptions, PartitionReading, RunningConsumer } from './types.ts'
 
 /** Between two ticks while nothing waits. */
 const restMs = 5_000
 const { handOverCallsMs } = deadlines.session
 const { callsMs: stopCallsMs } = deadlines.stop
 
-export class Member implements LaneConsumer {
+export class Member implements RunningConsumer {
   readonly #dependencies: ConsumerDependencies
   readonly #options: ConsumerOptions<SchemaName>
   readonly #log: Logger
@@ -126,7 +126,7 @@ export class Member implements LaneConsumer {
     this.#partitions.get(partition)?.runner.wake?.()
   }
 
-  state(): ReturnType<LaneConsumer['state']> {
+  state(): ReturnType<RunningConsumer['state']> {
     const stopped = [...this.#refused].map(([partition, why]) => ({ partition, why }))
     for (const partition of this.#partitions.values()) {
       if (partition.stopped !== null) stopped.push({ partition: partition.id, why: partition.stopped })
@@ -149,7 +149,8 @@ export class Member implements LaneConsumer {
         lag,
         committed,
         waiting: end === undefined ? null : (runner.waiting(end) ?? lag),
-        oldestAtMs,
+        // Records of a paused group wait on purpose: no alarm should look at their age.
+        oldestAtMs: this.#group.breaker.paused ? null : oldestAtMs,
         inFlight: runner.inFlight(),
         window: runner.window(),
         stopped: stopped !== null,

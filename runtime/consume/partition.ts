@@ -67,7 +67,7 @@ export class Partition {
     this.#log = group.log.child({ partition: id })
     this.position = start.position
     this.committed = start.position
-    this.#reading = new Reading(start)
+    this.#reading = new Reading(start, group.options.adviceIfStale)
     this.#progressedAtMs = start.saved.progressedAtMs
     this.#ownCalls = ownCalls
     this.buffer = new RecordBuffer({
@@ -207,7 +207,7 @@ export class Partition {
       if (this.#opened === 'yes') this.committer.commitSoon()
       else void this.#open()
     } else if (this.group.options.topic.cleanup === 'compact' && ageMs > staleAfterMs) {
-      this.stop(staleReason(ageMs))
+      this.stop(staleReason(ageMs, this.group.options.adviceIfStale))
     }
   }
 

@@ -68,9 +68,10 @@ function misplacedReason({ position, start, end }: Misplaced): string {
   return `position ${position} lies outside of the log (${start} to ${end}): records may be lost; set the position of the group`
 }
 
-export function staleReason(ageMs: number): string {
+/** `advice`: what an operator does about it. */
+export function staleReason(ageMs: number, advice = 'rebuild what the group derives'): string {
   const days = Math.floor(ageMs / 86_400_000)
-  return `nothing was committed for ${days} days while the partition grew: deletions may be missed; rebuild what the group derives`
+  return `nothing was committed for ${days} days while the partition grew: deletions may be missed; ${advice}`
 }
 
 const falseAlarmsMax = 10
@@ -80,11 +81,13 @@ export class Reading {
   /** Next to be read. */
   #position: number
   readonly #workFrom: number
+  readonly #advice: string | undefined
   #doubt: Doubt | null
   /** Positions called misplaced although the log holds them, since the last records came. */
   #falseAlarms = 0
 
-  constructor(start: Extract<Start, { kind: 'start' }>) {
+  constructor(start: Extract<Start, { kind: 'start' }>, advice?: string) {
+    this.#advice = advice
     this.#position = start.readFrom
     this.#workFrom = start.position
     this.#doubt = start.doubt
@@ -117,7 +120,7 @@ export class Reading {
     // Where it is young and nothing is missing before it, all that follows is younger: no deletion of it can be gone, the
     // group made no progress only because nothing happened.
     const isMissing = next.offset > doubt.offset || nowMs - next.timestamp > staleAfterMs
-    return isMissing ? { stop: staleReason(doubt.ageMs) } : { writtenAtMs: next.timestamp }
+    return isMissing ? { stop: staleReason(doubt.ageMs, this.#advice) } : { writtenAtMs: next.timestamp }
   }
 
   /** The log cannot be read on: the offset to go on at, or why nothing may be read. */

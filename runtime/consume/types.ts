@@ -54,6 +54,8 @@ export interface ConsumerOptions<S extends SchemaName> {
    * for long through no fault of its record. Default: true without an `engine`.
    */
   blamesRecords?: boolean
+  /** On a compacted topic: what an operator does where the group read nothing for so long that deletions may be gone. */
+  adviceIfStale?: string
   /**
    * For work that may wait: after records came, further ones of all partitions are fetched together at the next of the times
    * that are this many ms apart. What comes after a rest does not wait. Default 0.
@@ -164,9 +166,11 @@ export interface PartitionReading {
 
 /** A member of a group that runs. */
 export interface RunningConsumer extends Closeable {
-  /** Stops fetching; calls in flight go on. */
+  /** Stops fetching and new calls; calls in flight go on. The member keeps its partitions, and is asked for nothing but heartbeats. */
   pause(): void
   resume(): void
+  /** How far this member is in its partitions; the end of the log may be a second old. */
+  readings(): Promise<PartitionReading[]>
   /** For health and the command line. */
   state(): {
     partitions: number[]
@@ -176,9 +180,4 @@ export interface RunningConsumer extends Closeable {
   }
   /** Drains: waits for calls in flight (2 s, then they are aborted), commits, marks partitions released, leaves. */
   close(): Promise<void>
-}
-
-export interface LaneConsumer extends RunningConsumer {
-  /** How far this member is in its partitions; the end of the log may be a second old. */
-  readings(): Promise<PartitionReading[]>
 }

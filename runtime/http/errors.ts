@@ -35,6 +35,7 @@ const names: Partial<Record<ErrorCode, string>> = {
   query_timeout: timeout,
   run_timeout: timeout,
   not_yet_applied: timeout,
+  mirror_off: 'http.mirror-off',
   overloaded: 'http.overloaded',
   shutting_down: 'http.shutting-down',
 }

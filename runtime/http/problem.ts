@@ -1,6 +1,7 @@
 /** Problem documents (RFC 9457): their schema, and the one that a fault is answered with. */
 
 import { type Static, Type } from 'typebox'
+import type { ErrorEntry } from '#lib/error-codes/server.ts'
 import { AppError, errorCodes } from '#lib/errors.ts'
 import { type Later, meansLater } from '#lib/system-faults.ts'
 
@@ -85,9 +86,10 @@ function isForCallers(error: AppError): boolean {
   return error.statusCode !== 500
 }
 
-/** Drivers word their own 503s: callers get the code's sentence instead, and always a time to wait. */
+/** Drivers word their own 503s: callers get the code's sentence instead, and a time to wait where waiting helps. */
 function withWait(error: AppError): AppError {
-  if (error.statusCode !== 503) return error
+  const { waits = false }: ErrorEntry = errorCodes[error.code]
+  if (error.statusCode !== 503 || !waits) return error
   const retryAfter = error.retryAfter ?? retryAfterDefault
   const ownWords = !error.code.endsWith('_unavailable')
   return new AppError(error.code, ownWords ? error.message : `${error.title}. Try again.`, {

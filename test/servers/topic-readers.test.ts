@@ -111,7 +111,7 @@ async function growAll(): Promise<Record<string, string>> {
   try {
     const locations = await ensureTopics({ eventLog, relational, log: silentLog })
     const { signal } = new AbortController()
-    const parts = { engines: { eventLog, relational }, locations, progress() {}, signal }
+    const parts = { env: {}, engines: { eventLog, relational }, locations, progress() {}, signal }
     for (const topic of publicTopics) {
       names[topic.name] = (await growTopic(parts, topic, 24)).physicalName
     }

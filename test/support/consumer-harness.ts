@@ -8,7 +8,6 @@ import type { EventLog, NewRecord, StoredRecord } from '#engines/event-log/port.
 import {
   type BatchOptions,
   type ConsumerDependencies,
-  type LaneConsumer,
   type LaneOptions,
   type RunningConsumer,
   startBatchConsumer,
@@ -32,7 +31,7 @@ export interface Harness extends ConsumerDependencies {
   /** Appends to one partition; `id` defaults to a counted event id. */
   add(partition: number, entries: { key?: string; value?: unknown; id?: string }[]): Promise<void>
   startBatches(options: Given<BatchOptions<'agent-change'>>): Promise<RunningConsumer>
-  startLanes(options: Given<LaneOptions<'agent-change'>>): Promise<LaneConsumer>
+  startLanes(options: Given<LaneOptions<'agent-change'>>): Promise<RunningConsumer>
   /** Values of the dead letters that are there now, by key. */
   deadLetters(): Promise<Map<string, Record<string, unknown>>>
 }

@@ -16,7 +16,14 @@ import { behindBy, clearsIn, perSecond, trendOf, useCurves } from './lag.ts'
 
 export type Group = Data['ReaderGroups']['groups'][number]
 
-const tones: Record<Group['state'], Tone> = { reading: 'busy', idle: 'ok', stuck: 'bad', away: 'warn' }
+const tones: Record<Group['state'], Tone> = {
+  reading: 'busy',
+  idle: 'ok',
+  stuck: 'bad',
+  away: 'warn',
+  asleep: 'ok',
+  off: 'ok',
+}
 
 export function GroupState({ state }: { state: Group['state'] }) {
   return <Status tone={tones[state]}>{state}</Status>

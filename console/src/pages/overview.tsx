@@ -43,7 +43,7 @@ export function Overview() {
                 as of <Ago at={data.as_of} />
               </small>
             </p>
-            <Figures state={data} letters={letters.data?.count} />
+            <Figures state={data} groups={groups.data?.groups ?? []} letters={letters.data?.count} />
           </>
         )}
       </Loaded>
@@ -57,7 +57,9 @@ export function Overview() {
   )
 }
 
-function groupFindings(groups: Data['ReaderGroups']['groups']): string[] {
+type Groups = Data['ReaderGroups']['groups']
+
+function groupFindings(groups: Groups): string[] {
   const stuck = groups.filter(({ state }) => state === 'stuck').length
   const away = groups.filter(({ state, lag }) => state === 'away' && lag > 0).length
   const behind = groups.filter(({ state, lag }) => state === 'reading' && lag > lagMax).length
@@ -73,11 +75,15 @@ function targetFindings(targets: Data['WebhookTargets']['targets']): string[] {
   return down > 0 ? [`${plural(down, 'target')} down`] : []
 }
 
-function Figures({ state, letters }: { state: State; letters: number | undefined }) {
+function Figures({ state, groups, letters }: { state: State; groups: Groups; letters: number | undefined }) {
   const running = state.agents.filter(({ node }) => node?.status === 'up').length
   const points = Object.values(state.collections).reduce((sum, one) => sum + one, 0)
   const open = (state.goals.active ?? 0) + (state.goals.pending ?? 0)
-  const lags = Object.entries(state.log.groups).sort(([, a], [, b]) => b - a)
+  // Their lag is by design.
+  const resting = groups.flatMap((one) => (one.state === 'asleep' || one.state === 'off' ? one.group : []))
+  const lags = Object.entries(state.log.groups)
+    .filter(([group]) => !resting.includes(group))
+    .sort(([, a], [, b]) => b - a)
   const [worst] = lags
   return (
     <div className="tiles">

@@ -154,8 +154,9 @@ function createInterest() {
       if (!lasts()) begun.wake()
       until = performance.now() + wantedMs
     },
-    /** Until the next look. */
-    sleep: (signal: AbortSignal) => begun.sleep(lasts() ? pollMs : addedEveryMs, signal),
+    /** Until the next look, which all tails take at the same times: so that their questions share requests. */
+    sleep: (signal: AbortSignal) =>
+      begun.sleep(lasts() ? pollMs - (performance.now() % pollMs) : addedEveryMs, signal),
   }
 }
 

@@ -5,18 +5,21 @@
 
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
-import { type CopyColumn, type CopyValue, type Relational, type SqlTransaction, sqlState } from '../port.ts'
+import { type CopyValue, type Relational, type SqlTransaction, sqlState } from '../port.ts'
 import { relationalUnavailable } from '../sql-faults.ts'
 import type { Mirror, MirrorOperation, MirrorPosition, MirrorRow, MirrorTarget } from './port.ts'
 import {
   adoptGeneration,
   buildingTables,
   createGeneration,
+  createStage,
   dropGeneration,
   liveTables,
+  movePositions,
   prepareMirror,
   promoteGeneration,
   readLiveGeneration,
+  stageColumns,
   type Tables,
 } from './tables.ts'
 
@@ -128,14 +131,18 @@ async function applyOperations(
   operations: MirrorOperation[],
   positions: MirrorPosition[],
 ): Promise<void> {
+  const partitions = partitionsOf(operations, positions)
+  if (partitions.length === 0) return
   await relational.transaction(async (tx) => {
-    const tables = await tablesOf(tx, target.generation)
-    const fences = await lockPositions(tx, target, partitionsOf(operations, positions))
+    const { tables, fences } = await lockPositions(tx, target, partitions)
     const fresh = operations.filter((one) => one.offset >= (fences.get(one.partition) ?? 0))
     const last = lastOfEach(fresh)
-    await upsert(tx, tables, last)
     await remove(tx, tables, last)
-    await movePositions(tx, target, fresh, positions)
+    await write(tx, target, {
+      tables,
+      rows: last.filter((one) => one.row !== null),
+      moved: movesOf(fresh, positions),
+    })
   })
 }
 
@@ -153,53 +160,59 @@ async function readPositions(
 /**
  * Where the generation's tables are now, which remains true until the transaction ends: a transaction that promotes
  * another one waits for this lock, and one that had to wait for that sees the new row in the statement after the
- * lock.
- */
-async function tablesOf(tx: SqlTransaction, generation: number): Promise<Tables> {
-  const { rows } = await tx.query<{ generation: number; live: boolean; staged: boolean }>(
-    `lock table vectors_build.generations in access share mode;
-     select generation, live, to_regclass('pg_temp.mirror_batch') is not null as staged
-     from vectors_build.generations where generation = ${Math.trunc(generation)}`,
-  )
-  const row = rows[0]
-  if (!row) throw relationalUnavailable(new Error(`generation ${generation} of the mirror has no tables`))
-  if (!row.staged) await tx.query(createStage)
-  return row.live ? liveTables : buildingTables(generation)
-}
-
-/** A table of the connection alone: never written to the server's log, and empty after each transaction. */
-const createStage = `
-  create temp table mirror_batch (
-    collection text, id text, embedding vector(1536),
-    title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb,
-    expires_at timestamptz
-  ) on commit delete rows;
-  alter table pg_temp.mirror_batch alter column embedding set storage plain`
-
-/**
- * Writers of one partition wait for each other here, in the order of partitions. Resolves with the first offset of each
+ * lock. Writers of one partition wait for each other here, in the order of partitions. `fences` has the first offset of each
  * partition that has not been written: what is below it comes from a writer that was overtaken, and so does everything
  * of an epoch that a newer one has followed.
  */
-async function lockPositions(
+async function lockPositions(tx: SqlTransaction, { generation, epoch }: MirrorTarget, partitions: number[]) {
+  await tx.query('lock table vectors_build.generations in access share mode')
+  let rows = await readLocked(tx, [generation, epoch, partitions])
+  if (rows.length < partitions.length) {
+    await tx.query(
+      `insert into vectors_build.positions (generation, epoch, partition, next)
+       select generation, $2, partition, 0 from vectors_build.generations, unnest($3::int[]) as partition
+       where generation = $1 order by partition on conflict do nothing`,
+      [generation, epoch, partitions],
+    )
+    rows = await readLocked(tx, [generation, epoch, partitions])
+  }
+  const first = rows[0]
+  if (!first) throw relationalUnavailable(new Error(`generation ${generation} of the mirror has no tables`))
+  if (!first.staged) await tx.query(createStage)
+  return {
+    tables: first.live ? liveTables : buildingTables(generation),
+    fences: new Map(
+      rows.map(({ partition, written, newest }) => [
+        partition,
+        newest > epoch ? Number.POSITIVE_INFINITY : written,
+      ]),
+    ),
+  }
+}
+
+interface LockedPosition {
+  partition: number
+  written: number
+  newest: number
+  live: boolean
+  /** The connection has its staging table. */
+  staged: boolean
+}
+
+async function readLocked(
   tx: SqlTransaction,
-  { generation, epoch }: MirrorTarget,
-  partitions: number[],
-): Promise<Map<number, number>> {
-  const { rows } = await tx.query<{ partition: number; written: number; newest: number | null }>(
-    `insert into vectors_build.positions as held (generation, epoch, partition, next)
-     select $1, $2, partition, 0 from unnest($3::int[]) as partition
-     on conflict (generation, epoch, partition) do update set next = held.next
-     returning partition, greatest(next, written) as written,
-       (select max(epoch) from vectors_build.positions where generation = $1) as newest`,
-    [generation, epoch, partitions],
+  params: [generation: number, epoch: number, partitions: number[]],
+) {
+  const { rows } = await tx.query<LockedPosition>(
+    `select held.partition, greatest(held.next, held.written) as written, made.live,
+       (select max(epoch) from vectors_build.positions where generation = $1) as newest,
+       to_regclass('pg_temp.mirror_batch') is not null as staged
+     from vectors_build.positions as held join vectors_build.generations as made using (generation)
+     where held.generation = $1 and held.epoch = $2 and held.partition = any($3::int[])
+     order by held.partition for no key update of held`,
+    params,
   )
-  return new Map(
-    rows.map(({ partition, written, newest }) => [
-      partition,
-      (newest ?? epoch) > epoch ? Number.POSITIVE_INFINITY : written,
-    ]),
-  )
+  return rows
 }
 
 function partitionsOf(operations: MirrorOperation[], positions: MirrorPosition[]): number[] {
@@ -211,22 +224,24 @@ function lastOfEach(operations: MirrorOperation[]): MirrorOperation[] {
   return [...new Map(operations.map((one) => [`${one.collection}/${one.id}`, one])).values()]
 }
 
-const stageColumns: CopyColumn[] = [
-  { name: 'collection', type: 'text' },
-  { name: 'id', type: 'text' },
-  { name: 'embedding', type: 'vector' },
-  { name: 'title', type: 'text' },
-  { name: 'status', type: 'text' },
-  { name: 'tags', type: 'text[]' },
-  { name: 'mind_path', type: 'text' },
-  { name: 'updated_at', type: 'timestamptz' },
-  { name: 'payload', type: 'jsonb' },
-  { name: 'expires_at', type: 'timestamptz' },
-]
-
-async function upsert(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {
-  const rows = operations.filter((one) => one.row !== null)
-  if (rows.length === 0) return
+/** Copies the rows into the staging table; then one statement puts them in place and moves the positions. */
+async function write(
+  tx: SqlTransaction,
+  { generation, epoch }: MirrorTarget,
+  { tables, rows, moved }: { tables: Tables; rows: MirrorOperation[]; moved: Moves },
+): Promise<void> {
+  const values = [...moved.values()]
+  const params = [
+    generation,
+    epoch,
+    [...moved.keys()],
+    values.map((one) => one.next),
+    values.map((one) => one.written),
+  ]
+  if (rows.length === 0) {
+    if (moved.size > 0) await tx.query(movePositions, params)
+    return
+  }
   await tx.copy(
     'pg_temp.mirror_batch',
     stageColumns,
@@ -234,15 +249,18 @@ async function upsert(tx: SqlTransaction, tables: Tables, operations: MirrorOper
   )
   // A row that stays as it is costs no new entry in the vector index, which is most of the price of a row.
   await tx.query(
-    `insert into ${tables.embeddings} as held (collection, id, embedding)
-     select collection, id, embedding from pg_temp.mirror_batch
-     on conflict (collection, id) do update set embedding = excluded.embedding
-     where held.embedding is distinct from excluded.embedding;
+    `with moves as (${movePositions}),
+     vectors as (
+       insert into ${tables.embeddings} as held (collection, id, embedding)
+       select collection, id, embedding from pg_temp.mirror_batch
+       on conflict (collection, id) do update set embedding = excluded.embedding
+       where held.embedding is distinct from excluded.embedding)
      insert into ${tables.metadata} (collection, id, title, status, tags, mind_path, updated_at, payload, expires_at)
      select collection, id, title, status, tags, mind_path, updated_at, payload, expires_at from pg_temp.mirror_batch
      on conflict (collection, id) do update set
        title = excluded.title, status = excluded.status, tags = excluded.tags, mind_path = excluded.mind_path,
        updated_at = excluded.updated_at, payload = excluded.payload, expires_at = excluded.expires_at`,
+    params,
   )
 }
 
@@ -254,22 +272,21 @@ function valuesOf({ collection, id }: MirrorOperation, row: MirrorRow): CopyValu
 async function remove(tx: SqlTransaction, tables: Tables, operations: MirrorOperation[]): Promise<void> {
   const gone = operations.filter((one) => one.row === null)
   if (gone.length === 0) return
-  const params = [gone.map((one) => one.collection), gone.map((one) => one.id)]
-  for (const table of [tables.embeddings, tables.metadata]) {
-    await tx.query(
-      `delete from ${table} as held using unnest($1::text[], $2::text[]) as gone (collection, id)
-       where held.collection = gone.collection and held.id = gone.id`,
-      params,
-    )
-  }
+  await tx.query(
+    `with gone as (select * from unnest($1::text[], $2::text[]) as gone (collection, id)),
+       embeddings as (
+         delete from ${tables.embeddings} as held using gone
+         where held.collection = gone.collection and held.id = gone.id)
+     delete from ${tables.metadata} as held using gone
+     where held.collection = gone.collection and held.id = gone.id`,
+    [gone.map((one) => one.collection), gone.map((one) => one.id)],
+  )
 }
 
-async function movePositions(
-  tx: SqlTransaction,
-  { generation, epoch }: MirrorTarget,
-  operations: MirrorOperation[],
-  positions: MirrorPosition[],
-): Promise<void> {
+type Moves = ReadonlyMap<number, { next: number; written: number }>
+
+/** By partition; empty where no position moves. */
+function movesOf(operations: MirrorOperation[], positions: MirrorPosition[]): Moves {
   const moved = new Map<number, { next: number; written: number }>()
   const of = (partition: number) => {
     const known = moved.get(partition) ?? { next: 0, written: 0 }
@@ -278,13 +295,5 @@ async function movePositions(
   }
   for (const { partition, next } of positions) of(partition).next = next
   for (const { partition, offset } of operations) of(partition).written = offset + 1
-  if (moved.size === 0) return
-  const values = [...moved.values()]
-  await tx.query(
-    `update vectors_build.positions as held
-     set next = greatest(held.next, moved.next), written = greatest(held.written, moved.written)
-     from unnest($3::int[], $4::bigint[], $5::bigint[]) as moved (partition, next, written)
-     where held.generation = $1 and held.epoch = $2 and held.partition = moved.partition`,
-    [generation, epoch, [...moved.keys()], values.map((one) => one.next), values.map((one) => one.written)],
-  )
+  return moved
 }

@@ -46,7 +46,25 @@ export function openPostgresMirror({ url, log }: { url: string; log: Logger }): 
   })
 }
 
-/** Builds the index while rows keep coming; one that an earlier try left half built is dropped first. */
+/**
+ * What pgvector's README advises for loading many rows, for this session alone: memory that holds the graph, which is a little
+ * smaller than its table, and more workers. The size of the server bounds both: its shared_buffers, a quarter of its memory where
+ * somebody has set them, and half of its parallel workers. PostgreSQL itself starts no worker for which less than 32 MB are left.
+ */
+const bulkSettings = `
+  select set_config('maintenance_work_mem', (greatest(
+      pg_size_bytes(current_setting('maintenance_work_mem')),
+      least(pg_relation_size($1::regclass) + 16777216, pg_size_bytes(current_setting('shared_buffers')), 8589934592)
+    ) / 1024) || 'kB', false) as memory,
+    set_config('max_parallel_maintenance_workers', greatest(
+      current_setting('max_parallel_maintenance_workers')::int,
+      least(7, current_setting('max_parallel_workers')::int / 2)
+    )::text, false) as workers`
+
+/**
+ * Builds the index while rows keep coming. One that an earlier try left half built is dropped first, and built with the server's own
+ * settings: a container may have too little shared memory for more.
+ */
 async function finishGeneration(options: { url: string; log: Logger }, generation: number): Promise<void> {
   const tables = buildingTables(generation)
   const server = await openPostgres({ ...options, poolMax: 1, statementTimeoutMs: indexTimeoutMs })
@@ -61,9 +79,10 @@ async function finishGeneration(options: { url: string; log: Logger }, generatio
     if (rows[0]?.valid) return
     if (rows[0]?.building) throw new Error('the index is being built by a connection that has lost its owner')
     if (rows[0]) await server.query(`drop index ${name}`)
+    const settings = rows[0] ? {} : (await server.query(bulkSettings, [tables.embeddings])).rows[0]
     const startedAt = Date.now()
     await server.query(indexStatement(tables, 'concurrently'))
-    options.log.info({ generation, took_ms: Date.now() - startedAt }, 'mirror.index-built')
+    options.log.info({ generation, took_ms: Date.now() - startedAt, ...settings }, 'mirror.index-built')
   } finally {
     await server.close().catch((error: unknown) => {
       options.log.warn({ reason: describeError(error) }, 'mirror.close-failed')

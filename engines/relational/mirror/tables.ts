@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import { AppError } from '#lib/errors.ts'
 import { changedAtOnce, createdAtOnce, lockedOut, migrate, whileRacing } from '../migrate.ts'
-import { type Relational, type SqlExecutor, sqlState } from '../port.ts'
+import { type CopyColumn, type Relational, type SqlExecutor, sqlState } from '../port.ts'
 
 export const readerRole = 'flotilla_reader'
 
@@ -53,6 +53,35 @@ export async function createTables(tx: SqlExecutor, tables: Tables): Promise<voi
      grant select on ${tables.embeddings}, ${tables.metadata} to ${readerRole}`,
   )
 }
+
+/** A table of the connection alone: never written to the server's log, and empty after each transaction. */
+export const createStage = `
+  create temp table mirror_batch (
+    collection text, id text, embedding vector(1536),
+    title text, status text, tags text[], mind_path text, updated_at timestamptz, payload jsonb,
+    expires_at timestamptz
+  ) on commit delete rows;
+  alter table pg_temp.mirror_batch alter column embedding set storage plain`
+
+export const stageColumns: CopyColumn[] = [
+  { name: 'collection', type: 'text' },
+  { name: 'id', type: 'text' },
+  { name: 'embedding', type: 'vector' },
+  { name: 'title', type: 'text' },
+  { name: 'status', type: 'text' },
+  { name: 'tags', type: 'text[]' },
+  { name: 'mind_path', type: 'text' },
+  { name: 'updated_at', type: 'timestamptz' },
+  { name: 'payload', type: 'jsonb' },
+  { name: 'expires_at', type: 'timestamptz' },
+]
+
+/** Parameters: generation, epoch, and in lists partitions, the next offsets, and the first ones that are not written. */
+export const movePositions = `
+  update vectors_build.positions as held
+  set next = greatest(held.next, moved.next), written = greatest(held.written, moved.written)
+  from unnest($3::int[], $4::bigint[], $5::bigint[]) as moved (partition, next, written)
+  where held.generation = $1 and held.epoch = $2 and held.partition = moved.partition`
 
 async function dropTables(tx: SqlExecutor, tables: Tables): Promise<void> {
   await tx.query(`drop table if exists ${tables.embeddings}, ${tables.metadata}`)

@@ -64,6 +64,8 @@ export async function problemOfResponse(response: Response): Promise<ProblemErro
  */
 export function isAway({ status, code }: ProblemError): boolean {
   if (status === 0) return code !== 'closed' && code !== 'stream_ended'
+  // A setting has switched it off: waiting does not help.
+  if (code === 'mirror_off') return false
   return status === 503 || (status >= 502 && code === `http_${status}`)
 }
 

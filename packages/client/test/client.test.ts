@@ -182,6 +182,9 @@ test('a proxy whose service is away is asked again, and an answer of the platfor
   const failed = clientOver(() => ({ status: 502, json: { code: 'operation_failed', detail: 'no' } }))
   await expect(failed.client.count('posts')).rejects.toMatchObject({ code: 'operation_failed' })
   expect(failed.sent).toHaveLength(1)
+  const off = clientOver(() => ({ status: 503, json: { code: 'mirror_off', detail: 'no' } }))
+  await expect(off.client.count('posts')).rejects.toMatchObject({ code: 'mirror_off', status: 503 })
+  expect(off.sent).toHaveLength(1)
 })
 
 test('closing the client ends the wait before another attempt', async () => {

@@ -131,10 +131,16 @@ function findGroup(groups: readonly LookedGroup[], asked: string): LookedGroup {
 }
 
 function summaryOf({ partitions, stuck, ...group }: LookedGroup) {
-  const { members, lag } = group
-  const state = stuck.length > 0 ? 'stuck' : members === 0 ? 'away' : lag > 0 ? 'reading' : 'idle'
+  const state = stateOf(group, stuck.length > 0)
   const expired = partitions.reduce((sum, one) => sum + one.expired, 0)
   return { ...group, expired, state } as const
+}
+
+function stateOf({ members, lag, rests }: Pick<LookedGroup, 'members' | 'lag' | 'rests'>, isStuck: boolean) {
+  if (isStuck) return 'stuck'
+  if (rests === 'off') return 'off'
+  if (members === 0) return 'away'
+  return rests ?? (lag > 0 ? 'reading' : 'idle')
 }
 
 const perSecond = (description: string) =>
@@ -155,10 +161,10 @@ const groupFields = {
   group: Type.String({ description: 'The same before and after a rebuild.' }),
   group_id: Type.String({ description: 'As the log knows it.' }),
   topic: Type.String(),
-  state: Type.Enum(['reading', 'idle', 'stuck', 'away'], {
+  state: Type.Enum(['reading', 'idle', 'stuck', 'away', 'asleep', 'off'], {
     type: 'string',
     description:
-      'reading: it has something left; idle: it has not; stuck: a record does not get through; away: it has no members.',
+      'reading: it has something left; idle: it has not; stuck: a record does not get through; away: it has no members. Of the relational mirror: asleep, it lags by design until a search-pg asks; off, MIRROR=off.',
   }),
   members: Type.Integer(),
   lag: Type.Integer({ description: 'Over all partitions: end − max(committed, start).' }),

@@ -12,12 +12,13 @@ import { withLease } from '#runtime/leases.ts'
 import { repeatUntil } from '#runtime/repeat.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
-import { groupOfGeneration, indexes, listGenerations } from '../write/rebuild.ts'
+import { isMirrorOff } from '../relational/settings.ts'
+import { groupOfGeneration, indexes, listGenerations, relationalIndex } from '../write/rebuild.ts'
 import { listDying, listPurged, markPurged } from './rows.ts'
 
 type Context = Pick<
   ServiceContext<'eventLog' | 'vectors' | 'relational', unknown>,
-  'engines' | 'publisher' | 'log' | 'instanceId'
+  'engines' | 'publisher' | 'log' | 'instanceId' | 'env'
 >
 
 const pagePoints = 200
@@ -142,6 +143,8 @@ async function havePassed(context: Context, ends: PartitionRange[]): Promise<boo
   const { eventLog, relational } = context.engines
   const { physicalName } = context.publisher.locationOf(vectorsCommands)
   for (const index of indexes) {
+    // A mirror that is switched on again reads the deletions then.
+    if (index === relationalIndex && isMirrorOff(context.env)) continue
     const generations = await listGenerations(relational, index)
     for (const { generation } of generations.filter(({ state }) => state !== 'retired')) {
       const { committed } = await eventLog.groupState(groupOfGeneration(index, generation), physicalName)

@@ -1,5 +1,6 @@
 /** What the gateway's routes work with, opened and closed together: callers, operations, points, health, statistics. */
 
+import type { Static } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
 import { describeError } from '#lib/errors.ts'
 import { createScope } from '#lib/resource.ts'
@@ -20,15 +21,18 @@ import {
 } from '../read/operations/operations.ts'
 import { openProgress } from '../read/operations/progress.ts'
 import { loadPgSearch } from '../read/search-pg/search.ts'
+import { keptAwakeMs, type mirrorSettings, sleepLimits } from '../relational/settings.ts'
+import { createMirrorUse } from '../relational/use.ts'
 import { createHealthProbe } from './routes/health.ts'
 
 type GatewayEngines = 'eventLog' | 'vectors' | 'relational' | 'mirror' | 'embedder'
-export type GatewayContext = ServiceContext<GatewayEngines, { GATEWAY_KEY_TTL_S: number }>
+type Config = Static<typeof mirrorSettings> & { GATEWAY_KEY_TTL_S: number }
+export type GatewayContext = ServiceContext<GatewayEngines, Config>
 
 export type Gateway = Awaited<ReturnType<typeof openGateway>>
 
 /** Follows the topics it needs and starts the background probe; close it after the last answer. */
-export async function openGateway(context: GatewayContext) {
+export async function openGateway(context: GatewayContext, limits = sleepLimits) {
   const { engines, publisher, codec, log } = context
   const scope = createScope((part, error) =>
     log.error({ part, reason: describeError(error) }, 'service.close-failed'),
@@ -38,7 +42,7 @@ export async function openGateway(context: GatewayContext) {
       await loadOperationSecret(await openSecrets(engines.relational, context.env, log)),
     )
     const access = scope.add('access', await openAccess(context, { name: 'vector-gateway' }))
-    const keyTtlS = context.config.GATEWAY_KEY_TTL_S
+    const { GATEWAY_KEY_TTL_S: keyTtlS, MIRROR, MIRROR_SLEEP_AFTER_MIN } = context.config
     const handshakes = openHandshakes({ relational: engines.relational, keyTtlS })
     const collections = scope.add('collections', await openCollections({ ...engines, publisher, log }))
     const progress = scope.add('progress', await openProgress({ ...engines, codec, publisher, log }))
@@ -61,6 +65,14 @@ export async function openGateway(context: GatewayContext) {
       operations: createOperations({ relational: engines.relational, publisher, progress, ids }),
       backlog: createBacklog(progress),
       collections,
+      mirrorUse: createMirrorUse({
+        ...engines,
+        publisher,
+        mirrored: progress.mirrored,
+        off: MIRROR === 'off',
+        awakeMs: keptAwakeMs(MIRROR_SLEEP_AFTER_MIN, limits),
+        limits,
+      }),
       pgSearch: await loadPgSearch(engines.mirror, undefined, undefined, collections),
       upsertThread,
       health,

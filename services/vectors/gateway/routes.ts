@@ -6,6 +6,7 @@ import { registerApiDescription } from '#runtime/http/app.ts'
 import { requireGatewayKey } from '#services/access/callers/credentials.ts'
 import { access } from '#services/access/front-door.ts'
 import { limitRate } from '#services/access/limits/limiter.ts'
+import type { SleepLimits } from '../relational/settings.ts'
 import { type GatewayContext, openGateway } from './gateway.ts'
 import { registerAuth } from './routes/auth.ts'
 import { registerCollections, registerPayloadIndexes } from './routes/collections.ts'
@@ -24,8 +25,12 @@ import { registerSearchPg } from './routes/search-pg.ts'
 import { registerStats } from './routes/stats.ts'
 import { registerUpsert } from './routes/writes.ts'
 
-export async function registerGateway(app: FastifyInstance, context: GatewayContext): Promise<Closeable> {
-  const gateway = await openGateway(context)
+export async function registerGateway(
+  app: FastifyInstance,
+  context: GatewayContext,
+  limits?: SleepLimits,
+): Promise<Closeable> {
+  const gateway = await openGateway(context, limits)
   app.addHook('preClose', (done) => {
     gateway.stopWaiting()
     done()

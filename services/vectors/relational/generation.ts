@@ -13,6 +13,7 @@ import type { Tracing } from '#runtime/observe/tracing/tracing.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { Pace } from '#runtime/repeat.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import { parsePointKey } from '#topics/catalog.ts'
 import { readStandings, type Standings } from '../collections/leave-out.ts'
 import type { Collections } from '../collections/registry.ts'
 import type { StuckRecords } from '../write/failures.ts'
@@ -145,7 +146,12 @@ function parse(
     const { key, partition, offset } = message
     if (key.startsWith(auditNotes)) continue
     const parsed = parseOperation(message, { epoch: target.epoch, stuck, standings })
-    if (parsed === 'left out') continue
+    if (parsed === 'left out') {
+      const gone = message.value === null && parsePointKey(key)
+      // Rows of its collection may be here: it was deleted while the mirror was off.
+      if (gone) pending.push({ index, offset, key, operation: { partition, offset, ...gone, row: null } })
+      continue
+    }
     if ('fault' in parsed) {
       outcomes[index] = park(parsed.fault)
       continue

@@ -4,10 +4,12 @@
  */
 
 import type { Logger } from 'pino'
-import { Type } from 'typebox'
+import { Gauge, type Registry } from 'prom-client'
+import type { Static } from 'typebox'
 import type { Mirror } from '#engines/relational/mirror/port.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
+import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { createArrivals, createPace, type Pace } from '#runtime/repeat.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { auditEvents, vectorsCommands } from '#topics/catalog.ts'
@@ -23,6 +25,8 @@ import {
 } from '../write/rebuild.ts'
 import { startIndexWriter } from '../write/worker.ts'
 import { createGeneration } from './generation.ts'
+import { keptAwakeMs, mirrorSettings, type SleepLimits, sleepLimits } from './settings.ts'
+import { startSleep } from './sleep.ts'
 
 /** One transaction takes the batches of all partitions together; small ones let others go first sooner. */
 const batchRecordsMax = 100
@@ -34,18 +38,41 @@ const busyRowsPerSecond = 250
 const busyFromRecordsPerSecond = 40
 const arrivalSampleMs = 500
 
-type Context = ServiceContext<'eventLog' | 'relational' | 'mirror' | 'embedder', unknown>
+type Context = ServiceContext<
+  'eventLog' | 'relational' | 'mirror' | 'embedder',
+  Static<typeof mirrorSettings>
+>
 
-export const relationalWriter = defineWorker({
-  name: 'relational-writer',
-  purpose: 'mirrors points into the tables that search-pg reads, and reports how far it is',
-  needs: ['eventLog', 'relational', 'mirror', 'embedder'],
-  config: Type.Object({}),
-  start: startRelationalWriter,
-})
+export const relationalWriter = defineRelationalWriter()
 
-async function startRelationalWriter(context: Context): Promise<Closeable> {
-  const { eventLog, mirror } = context.engines
+export function defineRelationalWriter(limits = sleepLimits) {
+  return defineWorker({
+    name: 'relational-writer',
+    purpose: 'mirrors points into the tables that search-pg reads, and reports how far it is',
+    needs: ['eventLog', 'relational', 'mirror', 'embedder'],
+    config: mirrorSettings,
+    async start(context) {
+      const off = context.config.MIRROR === 'off'
+      exposeOff(context.metrics, off)
+      if (!off) return startRelationalWriter(context, limits)
+      // The process runs on: only the setting changes when it is switched on again.
+      context.log.info({ advice: 'MIRROR=on mirrors points again, from where it was.' }, 'mirror.off')
+      return { async close() {} }
+    },
+  })
+}
+
+function exposeOff(metrics: Registry, off: boolean): void {
+  const help = '1 when the engine is switched off by a setting'
+  sharedMetric(
+    metrics,
+    'flotilla_switched_off_engine',
+    (common) => new Gauge({ ...common, help, labelNames: ['engine'] }),
+  ).set({ engine: 'relational_mirror' }, off ? 1 : 0)
+}
+
+async function startRelationalWriter(context: Context, limits: SleepLimits): Promise<Closeable> {
+  const { eventLog, mirror, relational } = context.engines
   const collections = await openCollections({
     ...context.engines,
     publisher: context.publisher,
@@ -53,6 +80,8 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
   })
   const stopping = new AbortController()
   const pace = mirror.driver === 'embedded' ? paceOf(context, stopping.signal) : undefined
+  const awakeMs = keptAwakeMs(context.config.MIRROR_SLEEP_AFTER_MIN, limits)
+  const sleep = startSleep({ relational, log: context.log, awakeMs, limits })
   const { physicalName } = context.publisher.locationOf(vectorsCommands)
   const writer: IndexWriter = {
     index: relationalIndex,
@@ -61,6 +90,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
     batchBytesMax,
     gatherMs,
     callTimeoutMs: deadlines.handler.relationalWriterMs,
+    sleep,
     openGeneration: ({ generation, epoch, calls, stuck }) =>
       createGeneration({
         mirror,
@@ -84,6 +114,7 @@ async function startRelationalWriter(context: Context): Promise<Closeable> {
   return {
     async close() {
       stopping.abort()
+      await sleep.close()
       await worker.close()
       await collections.close()
     },

@@ -11,6 +11,7 @@ import { startRepeating } from '#runtime/repeat.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
+import type { Sleep } from '../relational/sleep.ts'
 import { openStuckRecords, type StuckRecords, writeFailures } from './failures.ts'
 import { createProgress, type ProgressTail } from './progress.ts'
 import { type GenerationEngine, groupOfGeneration, type Index } from './rebuild.ts'
@@ -27,6 +28,8 @@ export interface IndexWriter {
   callTimeoutMs: number
   /** As of a batch consumer: where nobody waits for its progress at once. */
   gatherMs?: number
+  /** With it, groups pause while nobody needs the index. */
+  sleep?: Sleep | undefined
   /** `epoch` is that of vectors.commands. */
   openGeneration(parts: {
     generation: number
@@ -93,6 +96,7 @@ export async function startGenerationWriter(
       ...(gatherMs === undefined ? { isAwaited } : { gatherMs }),
       // The gateway has checked every point: what takes long is the engine's fault, not a record's.
       engine: index.name,
+      adviceIfStale: `run \`flotilla rebuild ${index.name}\``,
       retriesMax: 5,
       backoff: { baseMs: 200, maxMs: 10_000 },
       handle: remaking(handler.handle, { embedder: engines.embedder, space: named.embedder, log }),
@@ -127,16 +131,20 @@ export async function startGenerationWriter(
     await stuck.close()
     throw error
   })
+  const leaveSleep = writer.sleep?.joined(consumer)
   const keep = async () => handler.keep?.()
   const everyTenSeconds = (what: string, work: () => Promise<void>) =>
     startRepeating({ what, everyMs: progressRepeatMs, firstAfterMs: progressRepeatMs, log }, work)
   const repeating = [
     everyTenSeconds(`positions of ${named.shown}`, keep),
     // A reader that joined late or missed a record learns the progress within ten seconds.
-    everyTenSeconds(`progress of ${named.shown}`, () => progress.repeat(consumer.state().partitions)),
+    everyTenSeconds(`progress of ${named.shown}`, async () => {
+      if (!writer.sleep?.asleep) await progress.repeat(consumer.state().partitions)
+    }),
   ]
   return {
     async close() {
+      leaveSleep?.()
       const ended = repeating.map((one) => one.close())
       await consumer.close()
       const kept = keep().catch((error: unknown) => log.warn(whyWaiting(error), 'index.positions-not-kept'))

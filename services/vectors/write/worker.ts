@@ -84,6 +84,7 @@ export async function startIndexWriter(
     const generations = await listGenerations(relational, index)
     rebuilding = generations.some(({ state }) => state === 'building' || state === 'switching')
     if (rebuilding) changedRebuild.wake()
+    writer.sleep?.rebuilding(rebuilding)
     const wanted = generationsToWrite(generations)
     for (const [generation, { group }] of groups) {
       if (wanted.some((one) => one.generation === generation)) continue

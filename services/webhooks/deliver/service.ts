@@ -7,9 +7,9 @@ import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import {
-  type LaneConsumer,
   LaneWakeups,
   type PartitionReading,
+  type RunningConsumer,
   startLaneConsumer,
 } from '#runtime/consume/consumer.ts'
 import { ringIdsMax } from '#runtime/consume/limits.ts'
@@ -126,7 +126,7 @@ function join(
   courier: Courier,
   wakeups: LaneWakeups,
   secrets: () => readonly string[],
-): Promise<LaneConsumer> {
+): Promise<RunningConsumer> {
   const { engines, codec, publisher, log, metrics, tracing } = context
   const handOver = handOverAdded(engines.relational, topic, courierGroup)
   return startLaneConsumer(

@@ -20,10 +20,10 @@ test('each code has a status, a title and full sentences that say what it means 
   }
 })
 
-test('a code that asks to wait says so, and every 429 and 503 does', () => {
+test('a code that asks to wait says so, and every 429 and 503 does but for what a setting has switched off', () => {
   for (const code of codes) {
     const { status, waits = false, action } = errorCodes[code]
-    if (status === 429 || status === 503) expect([code, waits]).toEqual([code, true])
+    if (status === 429 || status === 503) expect([code, waits]).toEqual([code, code !== 'mirror_off'])
     expect([code, action.includes('retryAfter')]).toEqual([code, waits])
   }
 })

@@ -25,7 +25,11 @@ test('new partitions that brokers show a moment later have positions as well', a
     },
   }
   const { signal } = new AbortController()
-  await growTopic({ engines: { eventLog, relational }, locations, progress() {}, signal }, fleetEvents, 24)
+  await growTopic(
+    { env: {}, engines: { eventLog, relational }, locations, progress() {}, signal },
+    fleetEvents,
+    24,
+  )
   const { committed } = await memory.groupState('webhook-relay', fleetEvents.name)
   expect(committed.map(({ partition }) => partition).toSorted((a, b) => a - b)).toEqual(
     Array.from({ length: 24 }, (_, n) => n),

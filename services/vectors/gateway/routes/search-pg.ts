@@ -9,7 +9,7 @@ import { createRowText, sendRows } from '#runtime/http/send-rows.ts'
 import { withAudit } from '#services/access/audit/trail/audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { pointsPerPiece, readQueryVector } from '../../accept/points.ts'
-import type { PgHit, PgQuery } from '../../read/search-pg/search.ts'
+import type { PgFound, PgHit, PgQuery } from '../../read/search-pg/search.ts'
 import type { Gateway } from '../gateway.ts'
 import {
   absentOr,
@@ -104,7 +104,7 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
     {
       config: {
         operation: 'search-pg',
-        problems: ['invalid_filter', 'table_not_found', 'query_timeout', ...afterProblems],
+        problems: ['invalid_filter', 'table_not_found', 'query_timeout', 'mirror_off', ...afterProblems],
       },
       schema: {
         operationId: 'searchTable',
@@ -118,9 +118,7 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
       const begun = performance.now()
       const given = request.body
       const query = queryOf(given, callerOf(request).agentId)
-      const { after } = given
-      const ready = after === undefined ? undefined : () => gateway.operations.after(after, 'relational')
-      const searching = gateway.pgSearch.search(query, ready)
+      const searching = searchMirror(gateway, query, given.after)
       // What fails before anybody waits for it must not end the process.
       searching.catch(() => {})
       // The statement goes out first: it takes longest, and the audit record is written while the engine works.
@@ -132,6 +130,16 @@ export function registerSearchPg(scope: FastifyInstance, gateway: Gateway): void
       return query.limit <= pointsPerPiece ? whole() : (sendHits(request, reply, hits, figures) as never)
     },
   )
+}
+
+/** Other tables than that of the points are no part of the mirror: they are as they are, whether it sleeps or not. */
+async function searchMirror(gateway: Gateway, query: PgQuery, after: string | undefined): Promise<PgFound> {
+  const { mirrorUse, operations, pgSearch } = gateway
+  mirrorUse.demandOn()
+  return pgSearch.search(query, async () => {
+    const awake = query.table === 'embeddings' || after !== undefined ? mirrorUse.awake() : undefined
+    await Promise.all([awake, after === undefined ? undefined : operations.after(after, 'relational')])
+  })
 }
 
 /** The engine gives all hits at once. They become text a few at a time, which counts by its size and is sent in pieces. */

@@ -8,7 +8,8 @@ import type { Secrets } from '#services/access/secrets/secrets.ts'
 import { vectorsCommands } from '#topics/catalog.ts'
 import { type ByOffset, createByOffset, type IndexProgress, type Progress } from './progress.ts'
 
-const waitMs = 10_000
+/** The longest that a request waits for earlier writes. */
+export const operationWaitMs = 10_000
 
 type OperationState =
   | { status: 'accepted' }
@@ -56,7 +57,7 @@ export function createOperations(parts: {
     return rows[0] ? { status: 'failed', error: rows[0].error } : { status: 'applied' }
   }
   async function wait(operation: Operation, index: ReadIndex): Promise<OperationState> {
-    const reached = await progressOf(index).reached(operation.last, parts.waitMs ?? waitMs)
+    const reached = await progressOf(index).reached(operation.last, parts.waitMs ?? operationWaitMs)
     return reached ? finished(operation, index) : { status: 'accepted' }
   }
 

@@ -15,7 +15,16 @@ function group(places: [committed: number, end: number][]): GroupLag {
     owner: null,
   }))
   const lag = partitions.reduce((sum, one) => sum + one.lag, 0)
-  return { group: 'writer', group_id: 'writer', topic: 't', members: 1, lag, partitions, stuck: [] }
+  return {
+    group: 'writer',
+    group_id: 'writer',
+    topic: 't',
+    members: 1,
+    lag,
+    rests: null,
+    partitions,
+    stuck: [],
+  }
 }
 
 function openLooks(oldest = new Map<number, OldestUnread>()) {

@@ -6,6 +6,7 @@ import { AppError } from '#lib/errors.ts'
 import type { CallContext } from '#runtime/consume/consumer.ts'
 import type { Message } from '#runtime/publish/messages.ts'
 import type { VectorUpsert } from '#schemas/types.ts'
+import type { Collections } from '#services/vectors/collections/registry.ts'
 import { createGeneration, joinApplies, rowOf } from '#services/vectors/relational/generation.ts'
 import { createEngineCalls } from '#services/vectors/write/generation-writer.ts'
 import { handleBatch } from '#test/support/consumer-handle-batch.ts'
@@ -51,14 +52,17 @@ const context = {
   retriesUsed: 0,
   partition: 0,
 } as CallContext
-const generationOf = (mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>) =>
+const generationOf = (
+  mirror: Pick<Mirror, 'driver' | 'apply' | 'positions'>,
+  collections: Pick<Collections, 'standing'> = theFourAlone,
+) =>
   createGeneration({
     mirror,
     target,
     logStarts: async () => new Map([[1, 7]]),
     calls: createEngineCalls({ recordsMax: 100, budgetMs: 1_000, stuck: { failedAlone() {} } }),
     stuck: { isSkipped: (_, offset) => offset === passedOffset },
-    collections: theFourAlone,
+    collections,
   })
 
 describe('a batch', () => {
@@ -70,6 +74,14 @@ describe('a batch', () => {
     )
     expect(outcomes.map((one) => one.kind)).toEqual(['done', 'done', 'done'])
     expect(applied).toEqual([{ ids: ['a', 'b'], positions: [{ partition: 0, next: 2 }] }])
+  })
+
+  it('deletes rows of a collection that is gone, and writes none', async () => {
+    const { mirror, applied } = fakeMirror()
+    const key = 'mine~0a1b2c3d4e/a'
+    const generation = generationOf(mirror, { standing: () => ({ purgedAt: new Date() }) })
+    await generation.handle([messageOf(0, key), messageOf(1, key, null)], context)
+    expect(applied).toEqual([{ ids: ['a'], positions: [{ partition: 0, next: 2 }] }])
   })
 
   it('never passes a record that is yet to be parked, and passes it once it is', async () => {
