@@ -10,7 +10,7 @@ import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { retryUntilDone } from '../repeat.ts'
-import { commitEveryMs, knownCommitEveryMs } from './limits.ts'
+import { commitEveryMs, firstCommitEveryMs, knownCommitEveryMs } from './limits.ts'
 
 interface CommitterOptions {
   partition: number
@@ -133,7 +133,7 @@ export class Committer {
     return this.#hurries ? commitEveryMs.hurried : commitEveryMs.otherwise
   }
 
-  /** At the next of the times that all partitions share: so they share requests, too. In a hurry at once after a pause. */
+  /** At the next of the times that all partitions share: so they share requests, too. After a pause soon, in a hurry at once. */
   async #untilNextTime(): Promise<void> {
     if (this.#known === this.#wanted && !this.#isDue()) {
       this.#restsForMore = true
@@ -144,8 +144,13 @@ export class Committer {
       if (this.#waiters.length > 0 || this.#options.gone.aborted) return
       const hurried = this.#hurries
       const now = performance.now()
-      if (hurried && now - this.#begunAt >= this.#everyMs) return nextTurn()
-      await this.#restUntil(timeBehind(hurried ? this.#begunAt + timerErrorMs : now, this.#everyMs))
+      const isFirst = now - this.#begunAt >= this.#everyMs
+      if (isFirst && hurried) return nextTurn()
+      await this.#restUntil(
+        isFirst
+          ? timeBehind(now, firstCommitEveryMs)
+          : timeBehind(this.#begunAt + timerErrorMs, this.#everyMs),
+      )
       // Somebody who began to wait has ended the rest.
       if (hurried === this.#hurries) return
     }

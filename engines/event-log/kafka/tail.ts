@@ -156,7 +156,7 @@ function createInterest() {
     },
     /** Until the next look, which all tails take at the same times: so that their questions share requests. */
     sleep: (signal: AbortSignal) =>
-      begun.sleep(lasts() ? pollMs - (performance.now() % pollMs) : addedEveryMs, signal),
+      begun.sleep(lasts() ? Math.ceil(pollMs - (performance.now() % pollMs)) : addedEveryMs, signal),
   }
 }
 

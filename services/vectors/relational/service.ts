@@ -32,7 +32,7 @@ import { startSleep } from './sleep.ts'
 const batchRecordsMax = 100
 const batchBytesMax = 4 * 1024 * 1024
 /** Much shorter than what a reader of its own writes waits for. */
-const gatherMs = 250
+const gatherMs = 500
 /** Rows a second that are mirrored while requests or writes keep coming to the machine that also searches. */
 const busyRowsPerSecond = 250
 const busyFromRecordsPerSecond = 40
