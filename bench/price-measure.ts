@@ -70,6 +70,10 @@ export async function openAgents(stage: {
   return keys
 }
 
+/** The threads of a broker that compile, as `threadSeconds` names them. */
+const compilers = 'C'
+const sumOf = (shares: Shares) => [...shares.values()].reduce((sum, value) => sum + value, 0)
+
 /** Divided by `units`. */
 export async function measure(
   { kafka, cost }: { kafka: KafkaCluster; cost(work: () => Promise<unknown>): Promise<ProcessorTimes> },
@@ -83,11 +87,14 @@ export async function measure(
   const ms = await cost(work)
   const threads = threadSeconds(pids)
   const requests = kindsOf(await kafka.counted(requestsBeans))
+  // A long-running broker compiles no more.
+  for (const seconds of [threads, before.threads]) seconds.delete(compilers)
+  const spent = { ...ms, kafka: sumOf(threads) - sumOf(before.threads) }
   const each = (after: Shares, was: Shares, factor: number) =>
     new Map([...after].map(([name, value]) => [name, ((value - (was.get(name) ?? 0)) * factor) / units]))
   return {
     what,
-    ms: timesOf((name) => (ms[name] * 1_000) / units),
+    ms: timesOf((name) => (spent[name] * 1_000) / units),
     requests: each(requests, before.requests, 1),
     threads: each(threads, before.threads, 1_000),
   }

@@ -24,6 +24,7 @@ import { profileOf } from './price-profile.ts'
 
 const slowRequests = 200
 const idleSeconds = 30
+const quietMs = 30_000
 /** A broker compiles what it runs often: its processor time for a request falls to a third meanwhile. */
 const warmUp = { searches: 3_000, upserts: 1_500, large: 30 }
 
@@ -93,6 +94,8 @@ async function warm(stage: DistributedStage, keys: string[], report: (text: stri
     keys,
   )
   await stage.caughtUp()
+  // Brokers compile, and Qdrant indexes, for a while afterwards.
+  await pause(quietMs)
 }
 
 async function priceOf(stage: DistributedStage, work: Work, keys: string[], rest: Price): Promise<Price> {

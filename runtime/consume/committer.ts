@@ -1,6 +1,6 @@
 /**
  * Commits the progress of one partition: one commit at a time, each with the newest state, after `beforeCommit`. It
- * keeps the one promise about commits: few a second, and a kill repeats no more than what was in flight and what was
+ * keeps the one promise about commits: few a second, and a kill repeats no more than records in flight and those
  * settled in the last moments. What `beforeCommit` has made known is not repeated either, so its commits are fewer.
  */
 
