@@ -1,6 +1,7 @@
 /** Batch mode: what a handler's outcomes do to the records of a partition. */
 
 import { describe, expect, test } from 'vitest'
+import { sleep } from '#lib/backoff.ts'
 import { AppError } from '#lib/errors.ts'
 import { done, park, retry, split, unavailable } from '#lib/outcome.ts'
 import { createHarness, type Work } from '#test/support/consumer-harness.ts'
@@ -38,6 +39,31 @@ describe('batch mode', () => {
     await eventually('all are committed', () => committed() === 200)
     expect(batches.flat()).toEqual(Array.from({ length: 200 }, (_, n) => n))
     expect(Math.max(...batches.map((batch) => batch.length))).toBe(30)
+  })
+
+  test('work that may wait is fetched together, of all partitions; the first record after a rest is not held up', async () => {
+    const { log, harness } = await started(3)
+    const gatherMs = 1_000
+    const batches: string[] = []
+    await harness.startBatches({
+      gatherMs,
+      async handle(messages) {
+        batches.push(`${messages[0]!.partition}: ${values(messages)}`)
+        return messages.map(() => done)
+      },
+    })
+    await log.members[0]!.gain([0, 1, 2])
+    // The times that they share are those of the process's clock.
+    await sleep(gatherMs - (performance.now() % gatherMs) + 5)
+    await harness.add(1, [{ value: { n: 0 } }])
+    await eventually('the first one', () => batches.length > 0)
+    for (let n = 1; n <= 4; n++) {
+      await harness.add(n % 2, [{ value: { n } }])
+      await sleep(10)
+    }
+    expect(batches).toEqual(['1: 0'])
+    await eventually('the others', () => batches.length > 2)
+    expect(batches.slice(1).toSorted()).toEqual(['0: 2,4', '1: 1,3'])
   })
 
   test('cuts batches by bytes', async () => {

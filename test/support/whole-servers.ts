@@ -13,7 +13,7 @@ export interface WholeServers {
   /** The ways to each node, in the order of `kafka.nodes`. */
   ways: SilentProxy[]
   /** Null where no Qdrant is, or none is wanted: the vector engine is embedded then, in one process with all services. */
-  qdrant: (OwnQdrant & { way: SilentProxy }) | null
+  qdrant: (OwnQdrant & { ways: [rest: SilentProxy, grpc: SilentProxy] }) | null
   postgres: RunningPostgres
   /** Names the engines. */
   env: Record<string, string>
@@ -41,10 +41,10 @@ export async function openWholeServers(engine: 'qdrant' | 'embedded'): Promise<W
       SCHEMA_REGISTRY_URL: registry,
       DATABASE_URL: postgres.url,
       ...newSecretKeyVariable(),
-      ...(qdrant ? { QDRANT_URL: `http://127.0.0.1:${qdrant.way.port}` } : {}),
+      ...(qdrant ? addressesOf(qdrant.ways) : {}),
     },
     async close() {
-      for (const way of [...ways, ...(qdrant ? [qdrant.way] : [])]) way.close()
+      for (const way of [...ways, ...(qdrant?.ways ?? [])]) way.close()
       await Promise.all([kafka.close(), postgres.close(), qdrant?.kill9()])
     },
   }
@@ -53,7 +53,13 @@ export async function openWholeServers(engine: 'qdrant' | 'embedded'): Promise<W
 async function openWithWay() {
   const own = await openOwnQdrant()
   if (own === null) return null
-  return { ...own, way: await openSilentProxy(() => portOf(own.url), await freePort()) }
+  const open = async (url: string) => openSilentProxy(() => portOf(url), await freePort())
+  return { ...own, ways: [await open(own.url), await open(own.grpcUrl)] as [SilentProxy, SilentProxy] }
+}
+
+/** Large writes go over gRPC, all else over REST. */
+function addressesOf([rest, grpc]: [SilentProxy, SilentProxy]): Record<string, string> {
+  return { QDRANT_URL: `http://127.0.0.1:${rest.port}`, QDRANT_GRPC_URL: `http://127.0.0.1:${grpc.port}` }
 }
 
 function portOf(address: string): number {

@@ -27,6 +27,8 @@ type Offsets = Map<string, Map<number, number>>
 
 const timeoutMs = deadlines.engine.logAskMs
 const notKnown = -1
+/** Timers for the same time end within it. */
+const momentMs = 3
 
 export function createLogRanges(cluster: Cluster) {
   const connections = cluster.connections(timeoutMs)
@@ -53,16 +55,16 @@ export function createLogRanges(cluster: Cluster) {
     )
     return Map.groupBy(byTopic.flat(), ({ node }) => node)
   }
-  /** Questions of one turn of the event loop to one broker are one: the lag of all groups is asked for at a time. */
+  /** Questions of one moment to one broker are one: the lag of all groups is asked for at a time, and so are tails. */
   function ask(node: number, timestamp: bigint, parts: Asked['parts']): Promise<Answers> {
     const name = `${node} ${timestamp}`
     let asked = gathered.get(name)
     if (!asked) {
       const answers = new Promise<Answers>((resolve) => {
-        setImmediate(() => {
+        setTimeout(() => {
           gathered.delete(name)
           resolve(request(node, timestamp, asked!.parts))
-        })
+        }, momentMs)
       })
       asked = { parts: [], answers }
       gathered.set(name, asked)
