@@ -185,7 +185,7 @@ export class Member implements RunningConsumer {
       },
       records: (id, records) => {
         this.#partitions.get(id)?.receive(records)
-        this.#group.gathering.begin()
+        this.#group.gathering.begin(records)
         if (!this.#waits) this.#wakeup.wake()
       },
       misplaced: (id, problem) => this.#partitions.get(id)?.misplaced(problem),

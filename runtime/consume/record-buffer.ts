@@ -146,9 +146,10 @@ export class Gathering {
     this.#changed = changed
   }
 
-  /** Records came. */
-  begin(): void {
+  /** Records came. Where the last of them is older than a rest, more are there already. */
+  begin(records: StoredRecord[]): void {
     if (this.#everyMs === 0 || this.isOn) return
+    if ((records.at(-1)?.timestamp ?? 0) < Date.now() - this.#everyMs) return
     this.#set(true)
     setTimeout(() => this.#set(false), this.#everyMs - (performance.now() % this.#everyMs)).unref()
   }

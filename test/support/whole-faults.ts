@@ -97,7 +97,8 @@ function deedOf(fault: Fault, servers: WholeServers, processes: WholeProcesses):
   const { qdrant } = servers
   if (qdrant === null) return null
   const run = async () => {
-    if (kind === 'qdrant silence') return void (await Promise.all(qdrant.ways.map((way) => silent(way, fault))))
+    if (kind === 'qdrant silence')
+      return void (await Promise.all(qdrant.ways.map((way) => silent(way, fault))))
     await qdrant.kill9()
     await sleep(forMs)
     await qdrant.start()
