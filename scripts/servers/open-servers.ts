@@ -12,14 +12,10 @@ import { findQdrant, openQdrant } from './qdrant.ts'
 import { openRegistry, type RunningServer } from './registry.ts'
 
 export type ServerName = 'kafka' | 'registry' | 'postgres' | 'qdrant'
-type AddressName = ServerName | 'qdrantGrpc'
 
 export interface Servers {
-  /**
-   * Where the server answers: `host:port,…` for Kafka, else a URL. Null only for a Qdrant that is not there, or of which the
-   * environment does not say where it speaks gRPC.
-   */
-  address(name: AddressName): Promise<string | null>
+  /** Where the server answers: `host:port,…` for Kafka, else a URL. Null only for a Qdrant that is not there. */
+  address(name: ServerName): Promise<string | null>
   /** True when the address came from the environment: then the server is not ours to fill with leftovers. */
   foreign(name: ServerName): boolean
   close(): Promise<void>
@@ -30,23 +26,21 @@ const variables = {
   registry: 'SCHEMA_REGISTRY_URL',
   postgres: 'DATABASE_URL',
   qdrant: 'QDRANT_URL',
-  qdrantGrpc: 'QDRANT_GRPC_URL',
-} as const satisfies Record<AddressName, string>
+} as const satisfies Record<ServerName, string>
 
 export function createServers(env: Record<string, string | undefined>): Servers {
   const opening = new Map<ServerName, Promise<RunningServer | null>>()
-  const given = (name: AddressName) => env[variables[name]] || undefined
-  const open = (name: ServerName) => {
-    const server = opening.get(name) ?? openers[name]()
-    opening.set(name, server)
-    return server
-  }
+  const given = (name: ServerName) => env[variables[name]] || undefined
   return {
     async address(name) {
       const address = given(name)
       if (address !== undefined) return address
-      if (name !== 'qdrantGrpc') return (await open(name))?.url ?? null
-      return given('qdrant') === undefined ? ((await open('qdrant'))?.grpcUrl ?? null) : null
+      let server = opening.get(name)
+      if (!server) {
+        server = openers[name]()
+        opening.set(name, server)
+      }
+      return (await server)?.url ?? null
     },
     foreign: (name) => given(name) !== undefined,
     async close() {

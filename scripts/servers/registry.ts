@@ -8,8 +8,6 @@ import { installRegistry } from './install.ts'
 
 export interface RunningServer {
   url: string
-  /** Where it speaks gRPC, too. */
-  grpcUrl?: string
   close(): Promise<void>
 }
 

@@ -1,10 +1,14 @@
-/** The vector engine's contract on a real Qdrant, with all points written over gRPC. */
+/**
+ * The vector engine's contract on a real Qdrant, with all points written over gRPC. The server is its own: promoting a
+ * generation moves all collections of a server, those of other suites too.
+ */
 
-import { test } from 'vitest'
+import { afterAll, test } from 'vitest'
 import { qdrantVectorsHarness } from '#test/support/qdrant-vectors.ts'
-import { qdrantGrpcUrl, qdrantUrl } from '#test/support/servers.ts'
+import { openOwnQdrant } from '../support/distributed-qdrant.ts'
 import { describeVectors } from './vectors.contract.ts'
 
-const [url, grpcUrl] = [await qdrantUrl(), await qdrantGrpcUrl()]
-if (url && grpcUrl) describeVectors('qdrant over gRPC', qdrantVectorsHarness(url, grpcUrl))
-else test.skip('no Qdrant with gRPC: set QDRANT_URL and QDRANT_GRPC_URL, or put qdrant on the PATH', () => {})
+const server = await openOwnQdrant()
+afterAll(() => server?.kill9())
+if (server) describeVectors('qdrant over gRPC', qdrantVectorsHarness(server.url, server.grpcUrl))
+else test.skip('no qdrant executable on the PATH', () => {})

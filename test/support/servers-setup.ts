@@ -5,7 +5,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { createServers, type Servers } from '../../scripts/servers/open-servers.ts'
+import { createServers, type ServerName, type Servers } from '../../scripts/servers/open-servers.ts'
 import { findQdrant } from '../../scripts/servers/qdrant.ts'
 import { createStacks } from './stacks.ts'
 
@@ -49,12 +49,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-const names = ['kafka', 'registry', 'postgres', 'qdrant', 'qdrantGrpc'] as const
+const names: readonly string[] = ['kafka', 'registry', 'postgres', 'qdrant'] satisfies ServerName[]
 
 function addressOf(servers: Servers, name: string): Promise<string | null> {
-  const known = names.find((one) => one === name)
-  if (known === undefined) throw new Error(`no server is called ${name}`)
-  return servers.address(known)
+  if (!names.includes(name)) throw new Error(`no server is called ${name}`)
+  return servers.address(name as ServerName)
 }
 
 function answer(response: ServerResponse, status: number, body: unknown): void {

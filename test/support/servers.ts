@@ -23,11 +23,6 @@ export function qdrantUrl(): Promise<string | null> {
   return address('qdrant')
 }
 
-/** Where that Qdrant speaks gRPC; null where it is one of the environment that does not say so. */
-export function qdrantGrpcUrl(): Promise<string | null> {
-  return address('qdrantGrpc')
-}
-
 /** Kafka and Qdrant for this file alone, until it calls `giveStackBack`. The worker's next file finds the same data. */
 export function takeStack(): Promise<StackAddress> {
   return ask<StackAddress>(`stack/${process.env.VITEST_POOL_ID}`)
