@@ -124,16 +124,9 @@ async function measureAll(
 
 /** Established ones, as the system lists them. */
 function connectionsTo(port: number): number {
-  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
-  return ['tcp', 'tcp6'].reduce((sum, table) => {
-    const lines = readFileSync(`/proc/net/${table}`, 'utf8').split('\n')
-    return (
-      sum +
-      lines.filter(
-        (line) => line.split(/\s+/)[2]?.endsWith(local.slice(local.indexOf(':'))) && / 01 /.test(line),
-      ).length
-    )
-  }, 0)
+  const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const lines = ['tcp', 'tcp6'].flatMap((table) => readFileSync(`/proc/net/${table}`, 'utf8').split('\n'))
+  return lines.filter((line) => line.split(/\s+/)[2]?.endsWith(end) && / 01 /.test(line)).length
 }
 
 async function postgresConnections(connectionString: string): Promise<number> {

@@ -11,7 +11,7 @@ import type { Shares } from './price-profile.ts'
 import { threadSeconds } from './processor-time.ts'
 
 const agentsOfLoad = 24
-export const perSecond = 10
+const perSecond = 10
 const requestsBeans = 'kafka.network:type=RequestMetrics,name=RequestsPerSec,*'
 export const engines = ['platform', 'kafka', 'qdrant', 'postgres'] as const
 
