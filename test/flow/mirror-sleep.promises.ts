@@ -49,7 +49,10 @@ export function describeMirrorSleep(
         await upsert('first', 3)
         expect(await search()).toHaveLength(3)
         await fellAsleep()
-        const before = await mirrorGroup(platform)
+        const before = await eventually('its writes are committed', async () => {
+          const group = await mirrorGroup(platform)
+          return group.lag === 0 ? group : null
+        })
         await upsert('second', 5)
         await eventually('the lag grows', async () => (await mirrorGroup(platform)).lag >= before.lag + 5)
         const { members, partitions } = await mirrorGroup(platform)
