@@ -10,7 +10,7 @@ import type { GroupConsumer } from '#engines/event-log/port.ts'
 import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { retryUntilDone } from '../repeat.ts'
-import { commitEveryMs, firstCommitEveryMs, knownCommitEveryMs } from './limits.ts'
+import { commitEveryMs, knownCommitEveryMs } from './limits.ts'
 
 interface CommitterOptions {
   partition: number
@@ -21,6 +21,7 @@ interface CommitterOptions {
   gone: AbortSignal
   /** Every commit is made as if somebody waited for it. */
   hurries: boolean
+  rests: SharedRests
   beforeCommit: ((partition: number, throughOffset: number) => Promise<void>) | undefined
   /** The offset and metadata to commit now. */
   snapshot(): { offset: number; metadata: string }
@@ -35,6 +36,24 @@ const timerErrorMs = 2
 /** The first of the times `everyMs` apart that lies behind `ms`. */
 function timeBehind(ms: number, everyMs: number): number {
   return (Math.floor(ms / everyMs) + 1) * everyMs
+}
+
+/** Rests of the partitions of a group. Those up to one time end in one turn of the event loop, so that their requests are shared. */
+export class SharedRests {
+  readonly #ends = new Map<number, Promise<void>>()
+
+  until(at: number): Promise<void> {
+    const known = this.#ends.get(at)
+    if (known) return known
+    const end = Promise.withResolvers<void>()
+    const over = () => {
+      this.#ends.delete(at)
+      end.resolve()
+    }
+    setTimeout(over, Math.max(0, Math.ceil(at - performance.now()))).unref()
+    this.#ends.set(at, end.promise)
+    return end.promise
+  }
 }
 
 export class Committer {
@@ -54,7 +73,7 @@ export class Committer {
   /** When settled records must be committed at the latest: in the commit in flight, and behind it. */
   #carriedBy = Number.POSITIVE_INFINITY
   #settledBy = Number.POSITIVE_INFINITY
-  #rest = new AbortController()
+  #rest = Promise.withResolvers<void>()
   /** The rest ends as soon as more is wanted. */
   #restsForMore = false
   #waiters: { version: number; resolve(written: boolean): void }[] = []
@@ -133,7 +152,7 @@ export class Committer {
     return this.#hurries ? commitEveryMs.hurried : commitEveryMs.otherwise
   }
 
-  /** At the next of the times that all partitions share: so they share requests, too. After a pause soon, in a hurry at once. */
+  /** At the next of the times that all partitions share: so they share requests, too. In a hurry the first goes at once. */
   async #untilNextTime(): Promise<void> {
     if (this.#known === this.#wanted && !this.#isDue()) {
       this.#restsForMore = true
@@ -146,25 +165,21 @@ export class Committer {
       const now = performance.now()
       const isFirst = now - this.#begunAt >= this.#everyMs
       if (isFirst && hurried) return nextTurn()
-      await this.#restUntil(
-        isFirst
-          ? timeBehind(now, firstCommitEveryMs)
-          : timeBehind(this.#begunAt + timerErrorMs, this.#everyMs),
-      )
+      await this.#restUntil(timeBehind(isFirst ? now : this.#begunAt + timerErrorMs, this.#everyMs))
       // Somebody who began to wait has ended the rest.
       if (hurried === this.#hurries) return
     }
   }
 
   async #restUntil(at: number): Promise<void> {
-    this.#rest = new AbortController()
-    await sleep(Math.max(0, Math.ceil(at - performance.now())), this.#rest.signal)
+    this.#rest = Promise.withResolvers()
+    await Promise.race([this.#options.rests.until(at), this.#rest.promise])
     this.#restsForMore = false
   }
 
   #endRest(): void {
     this.#restsForMore = false
-    this.#rest.abort()
+    this.#rest.resolve()
   }
 
   #isDue(): boolean {

@@ -34,8 +34,6 @@ export const recordOverheadBytes = 400
  * lanes, whose calls go to others who see what a kill repeats, and where somebody waits, the first commit goes at once.
  */
 export const commitEveryMs = { hurried: 20, otherwise: 100 } as const
-/** The first commit after a pause waits so long for those of other partitions: a request's records come from several brokers. */
-export const firstCommitEveryMs = 25
 /** What `beforeCommit` has made known is not worked on again by anyone: it is committed at the next of these times. */
 export const knownCommitEveryMs = 500
 /** A group on a compacted topic that made no progress for this long may have missed tombstones (kept 30 days). */

@@ -7,6 +7,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import type { Closeable } from '#lib/resource.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import { retryUntilDone, startRepeating } from '../repeat.ts'
+import { SharedRests } from './committer.ts'
 import { bookkeepingOf, shareOf } from './event-ids.ts'
 import { EngineBreaker, HandlerCalls } from './handler-calls.ts'
 import { registerGroup } from './metrics.ts'
@@ -79,6 +80,7 @@ export class Member implements RunningConsumer {
       gathering: new Gathering(options.gatherMs ?? 0, () => {
         for (const { buffer } of this.#partitions.values()) buffer.updateFetching()
       }),
+      rests: new SharedRests(),
       exclusive: { held: false },
       // In every commit: a partition that comes back with it had no other owner.
       token: nameOwner(eventLog.clientId),
@@ -218,16 +220,14 @@ export class Member implements RunningConsumer {
       const place = { partition: id, position: start.position }
       this.#log.warn(place, 'consumer.unknown-metadata')
     }
-    const { end } = gained
-    const ownCalls = this.#leaving.get(id)
     const partition = new Partition({
       group: this.#group,
       createRunner: this.#createRunner,
       consumer,
       id,
       start,
-      end,
-      ownCalls,
+      end: gained.end,
+      ownCalls: this.#leaving.get(id),
     })
     this.#partitions.set(id, partition)
     // What the worker knows to be done is committed without waiting for a record: lag is read from commits.

@@ -6,6 +6,7 @@ import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
 import type { ReadMessage } from '../follow/follow-topic.ts'
 import type { Publisher } from '../publish/messages.ts'
+import type { SharedRests } from './committer.ts'
 import type { Bookkeeping } from './event-ids.ts'
 import type { EngineBreaker, HandlerCalls } from './handler-calls.ts'
 import type { Progress } from './metadata.ts'
@@ -21,6 +22,7 @@ export interface GroupContext {
   breaker: EngineBreaker
   calls: HandlerCalls
   gathering: Gathering
+  rests: SharedRests
   /** While a suspicious record runs isolated, no other call of the member starts. */
   exclusive: { held: boolean }
   /** Names this member in its commits. */

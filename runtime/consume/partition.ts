@@ -272,6 +272,7 @@ export class Partition {
       log: this.#log,
       gone: this.gone,
       hurries: group.hurries,
+      rests: group.rests,
       beforeCommit: group.options.beforeCommit?.bind(group.options),
       snapshot: () => this.#snapshot(),
       onCommitted: (offset) => {

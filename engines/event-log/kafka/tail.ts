@@ -11,6 +11,7 @@ import { openReader, type ReaderParts } from './reader.ts'
 const fetchBytesDefault = 1_048_576
 /** While somebody wants to know whether the tail is current, so that an answer is always younger than a second. */
 const pollMs = 350
+const timerErrorMs = 2
 const freshMs = 1_000
 /** Nobody has asked for this long: then only partitions that were added are looked for, at the leaders that are known. */
 const wantedMs = 10_000
@@ -143,6 +144,12 @@ export function openTail(options: TailOptions, parts: ReaderParts): Tail {
   }
 }
 
+/** A timer that came a little too early does not ask twice for one time. */
+function untilPoll(): number {
+  const leftMs = Math.ceil(pollMs - (performance.now() % pollMs))
+  return leftMs > timerErrorMs ? leftMs : leftMs + pollMs
+}
+
 /** Whether somebody wants to know if the tail is current: then the ends are asked for often. */
 function createInterest() {
   const begun = createWakeup()
@@ -155,8 +162,7 @@ function createInterest() {
       until = performance.now() + wantedMs
     },
     /** Until the next look, which all tails take at the same times: so that their questions share requests. */
-    sleep: (signal: AbortSignal) =>
-      begun.sleep(lasts() ? Math.ceil(pollMs - (performance.now() % pollMs)) : addedEveryMs, signal),
+    sleep: (signal: AbortSignal) => begun.sleep(lasts() ? untilPoll() : addedEveryMs, signal),
   }
 }
 

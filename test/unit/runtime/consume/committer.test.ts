@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { CommitResult, GroupConsumer } from '#engines/event-log/port.ts'
-import { Committer } from '#runtime/consume/committer.ts'
+import { Committer, SharedRests } from '#runtime/consume/committer.ts'
 import { commitEveryMs as every, knownCommitEveryMs } from '#runtime/consume/limits.ts'
 
 const commitEveryMs = every.hurried
@@ -43,6 +43,7 @@ function open({
     log: pino({ level: 'silent' }),
     gone: gone.signal,
     hurries,
+    rests: new SharedRests(),
     beforeCommit,
     snapshot: () => ({ offset: settled, metadata: '' }),
     onCommitted: () => {},
@@ -165,7 +166,7 @@ test('what somebody waits for is made known at once, also while other things wai
   const { settle } = open({ hurries: false, beforeCommit })
   await pass(every.otherwise + 10)
   settle()
-  await pass(30)
+  await pass(every.otherwise)
   expect(known).toEqual([1])
   settle()
   await pass(25)
