@@ -38,8 +38,8 @@ export const searchDistributedBench: Bench = {
       const eight = await compare(stage, client, 8, report)
       const idle = await measureIdle(stage, report)
       return [
-        ...rowsOf('1 client', alone, { max: 2.5 }, { max: 1.5 }),
-        ...rowsOf('8 clients', eight, { max: 3 }, { max: 2 }),
+        ...rowsOf('1 client', alone, { max: 1.6 }, { max: 1.5 }),
+        ...rowsOf('8 clients', eight, { max: 2 }, { max: 1.5 }),
         ...idle,
       ]
     } finally {
@@ -173,12 +173,12 @@ async function measureIdle(stage: DistributedStage, report: (text: string) => vo
     `  idle, % of a core: platform ${running.platform.toFixed(1)}, brokers ${running.kafka.toFixed(1)} with it and ${alone.kafka.toFixed(1)} without, Postgres ${running.postgres.toFixed(1)}, Qdrant ${running.qdrant.toFixed(1)}`,
   )
   return [
-    { what: 'idle: the platform', unit: '% of a core', measured: running.platform, bar: { max: 3 } },
+    { what: 'idle: the platform', unit: '% of a core', measured: running.platform, bar: { max: 1 } },
     {
       what: 'idle: what it makes the three brokers use',
       unit: '% of a core',
       measured: running.kafka - alone.kafka,
-      bar: { max: 5 },
+      bar: { max: 3 },
       note: `${running.kafka.toFixed(1)} with it, ${alone.kafka.toFixed(1)} without; Postgres ${running.postgres.toFixed(1)}`,
     },
   ]
