@@ -151,10 +151,7 @@ async function openGrpc({ grpcUrl, apiKey, log }: QdrantVectorsOptions, limitMs:
 }
 
 function byCount(few: SendPoints, many: SendPoints, manyMin: number): SendPoints {
-  return (name, groups, signal) => {
-    const count = groups.reduce((sum, group) => sum + group.length, 0)
-    return (count < manyMin ? few : many)(name, groups, signal)
-  }
+  return (name, points, signal) => (points.length < manyMin ? few : many)(name, points, signal)
 }
 
 /** A few collections at a time. */

@@ -67,14 +67,18 @@ export function describeQdrantConditions(name: string, url: string): void {
       expect(await held()).toEqual({ 0: { v: 'new' }, 1: { v: 'new' }, 2: stored[2], 3: stored[3] })
     })
 
-    test('the operations of a batch apply in order, each with its own condition', async () => {
-      const { client, collection, held } = await collectionOf({ at: 1 }, { at: 1 })
-      const operation = (n: number, at: number, lt: number) => ({
-        upsert: { points: [point(n, { at })], update_filter: { must: [below('at', lt)] } },
+    test('each point of an upsert may have a condition of its own', async () => {
+      const stored = [{ at: 1 }, { at: 2 }, { at: 30 }, { v: 'a' }]
+      const { client, collection, held } = await collectionOf(...stored)
+      const own = [2, 2, 31, 5, 7].map((at, n) => ({ must: [{ has_id: [uuid(n)] }, below('at', at)] }))
+      const empty = { is_empty: { key: 'at' } }
+      await client.upsert(collection, {
+        wait: true,
+        points: own.map((_, n) => point(n, { v: 'new' })),
+        update_filter: { should: [empty, { must: [{ should: own }] }] },
       })
-      const operations = [operation(0, 5, 5), operation(0, 3, 3), operation(1, 4, 1), operation(0, 7, 7)]
-      await client.batchUpdate(collection, { wait: true, operations })
-      expect(await held()).toEqual({ 0: { at: 7 }, 1: { at: 1 } })
+      const replaced = { v: 'new' }
+      expect(await held()).toEqual({ 0: replaced, 1: { at: 2 }, 2: replaced, 3: replaced, 4: replaced })
     })
 
     test('a delete by filter takes what matches alone', async () => {

@@ -147,18 +147,18 @@ describe.skipIf(findQdrant() === null)('points over gRPC', () => {
       vector: randomVector(length, 1),
       payload: { id: 'a', epoch: 1, offset: 1, deletedAt: 1 },
     })
-    await expect(open('wrong-key').send(name, [[point(dimension)]])).rejects.toMatchObject({
+    await expect(open('wrong-key').send(name, [point(dimension)])).rejects.toMatchObject({
       ...away,
       cause: { status: 401 },
     })
     const grpc = open(apiKey)
-    await expect(grpc.send('nowhere', [[point(dimension)]])).rejects.toMatchObject({
+    await expect(grpc.send('nowhere', [point(dimension)])).rejects.toMatchObject({
       name: 'CollectionMissing',
     })
-    await expect(grpc.send(name, [[point(dimension + 1)]])).rejects.toMatchObject({
+    await expect(grpc.send(name, [point(dimension + 1)])).rejects.toMatchObject({
       code: 'validation_failed',
     })
-    await grpc.send(name, [[point(dimension)]])
+    await grpc.send(name, [point(dimension)])
     expect(JSON.stringify(lines)).not.toMatch(/wrong-key|of-this-qdrant/)
   })
 

@@ -15,7 +15,6 @@ import {
   type QdrantClient,
 } from '@qdrant/js-client-grpc'
 import { deadlines } from '#lib/deadlines.ts'
-import type { LogPosition } from '../port.ts'
 import { createAttempts, type QdrantLog, Refused } from './attempts.ts'
 import { encodePoint } from './grpc-point.ts'
 import type { QdrantPoint, SendPoints } from './writer.ts'
@@ -63,10 +62,8 @@ export function openGrpc({ url, apiKey, limitMs, log }: GrpcOptions) {
       }
     })
   }
-  const send: SendPoints = (collectionName, groups, signal) => {
-    const operations = groups.map((group) => {
-      return { operation: { case: 'upsert', value: upsertOf(group) } } as const
-    })
+  const send: SendPoints = (collectionName, some, signal) => {
+    const operations = [{ operation: { case: 'upsert', value: upsertOf(some) } } as const]
     const request = { collectionName, wait: true, operations }
     return call('upsert by gRPC', signal, (options) => points.updateBatch(request, options))
   }
@@ -104,30 +101,33 @@ function refusalIn(error: unknown): Refused | null {
   return status === undefined ? null : new Refused(status, error.rawMessage)
 }
 
-/** Points of a request under one condition, that of the first. They are encoded here, and not described to the client: see encodePoint. */
-function upsertOf(group: readonly QdrantPoint[]) {
-  const updateFilter = olderThan(group[0]!.payload)
-  const list = create(PointsUpdateOperation_PointStructListSchema, { updateFilter })
-  list.$unknown = group.map(encodePoint)
+/** Points are encoded here, and not described to the client: see encodePoint. */
+function upsertOf(points: readonly QdrantPoint[]) {
+  const list = create(PointsUpdateOperation_PointStructListSchema, { updateFilter: olderThan(points) })
+  list.$unknown = points.map(encodePoint)
   return list
 }
 
 /** As the writer's `olderThan` says it over REST. */
-function olderThan({ epoch, offset }: LogPosition) {
+function olderThan(points: readonly QdrantPoint[]) {
+  const { epoch } = points[0]!.payload
   const field = <T extends object>(key: string, is: T) => ({
     conditionOneOf: { case: 'field', value: { key, ...is } } as const,
   })
-  const sameEpoch = {
-    must: [
-      field('epoch', { match: { matchValue: { case: 'integer', value: BigInt(epoch) } as const } }),
-      field('offset', { range: { lt: offset } }),
-    ],
+  const filter = <T extends object>(value: T) => ({ conditionOneOf: { case: 'filter', value } as const })
+  const hasId = (value: string) => {
+    const ids = [{ pointIdOptions: { case: 'uuid', value } as const }]
+    return { conditionOneOf: { case: 'hasId' as const, value: { hasId: ids } } }
   }
+  const own = points.map(({ id, payload: { offset } }) =>
+    filter({ must: [hasId(id), field('offset', { range: { lt: offset } })] }),
+  )
+  const isEpoch = { match: { matchValue: { case: 'integer', value: BigInt(epoch) } as const } }
   return create(FilterSchema, {
     should: [
       { conditionOneOf: { case: 'isEmpty', value: { key: 'offset' } } },
       field('epoch', { range: { lt: epoch } }),
-      { conditionOneOf: { case: 'filter', value: sameEpoch } },
+      filter({ must: [field('epoch', isEpoch), filter({ should: own })] }),
     ],
   })
 }

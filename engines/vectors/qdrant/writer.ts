@@ -4,7 +4,7 @@
  */
 
 import { v5 } from 'uuid'
-import { comparePositions, isNewer, newestPerId } from '../collections.ts'
+import { comparePositions, newestPerId } from '../collections.ts'
 import { payloadTokens, updatedAtOf } from '../filter.ts'
 import type { LogPosition, Payload, PointOperation } from '../port.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
@@ -16,54 +16,21 @@ import {
   valuesOf,
   withoutValues,
 } from './filters.ts'
-import { positionFields, type QdrantRecord, storedPosition } from './records.ts'
+import { positionFields, type QdrantRecord } from './records.ts'
 
 /**
- * Writes points, each group under one condition, that of its first point; resolves when Qdrant has applied them. `name` is that of
- * the collection in Qdrant.
+ * Writes points of one epoch, each unless Qdrant holds a newer one of its id; resolves when Qdrant has applied them. `name` is that
+ * of the collection in Qdrant.
  */
-export type SendPoints = (
-  name: string,
-  groups: readonly (readonly QdrantPoint[])[],
-  signal?: AbortSignal,
-) => Promise<void>
+export type SendPoints = (name: string, points: readonly QdrantPoint[], signal?: AbortSignal) => Promise<void>
 
 /** Over REST. */
 export function createSender(call: Call): SendPoints {
-  return async (name, groups, signal) => {
-    const points = `${pathOf(name)}/points`
-    if (groups.length === 1) {
-      await call('upsert', 'PUT', `${points}?wait=true`, upsertBody(groups[0]!), signal)
-      return
-    }
-    const each = groups.flatMap((group, n) => [
-      n === 0 ? '{"operations":[{"upsert":' : '},{"upsert":',
-      ...upsertBody(group),
-    ])
-    await call('upsert-each', 'POST', `${points}/batch?wait=true`, [...each, '}]}'], signal)
-  }
+  return (name, points, signal) =>
+    call('upsert', 'PUT', `${pathOf(name)}/points?wait=true`, upsertBody(points), signal)
 }
 
 export function createWriter(call: Call, send: SendPoints, dimension: number) {
-  /**
-   * A request has one condition for all its points. That of the lowest position is right for each of them, since a
-   * point that holds less than the lowest holds less than its own; points that hold something between the two are
-   * left, and found by reading the positions back. They are sent again, each with its own condition.
-   */
-  async function writeBatch(name: string, batch: QdrantPoint[], signal?: AbortSignal): Promise<void> {
-    await send(name, [batch], signal)
-    if (batch.length === 1) return
-    const left = await notTaken(name, batch, signal)
-    if (left.length === 0) return
-    const each = left.map((point) => [point])
-    await send(name, each, signal)
-  }
-  async function notTaken(name: string, batch: QdrantPoint[], signal?: AbortSignal): Promise<QdrantPoint[]> {
-    const asked = { ids: batch.map(({ id }) => id), with_payload: positionFields, with_vector: false }
-    const records = await call<QdrantRecord[]>('positions', 'POST', `${pathOf(name)}/points`, asked, signal)
-    const held = new Map(records.map((record) => [record.id, storedPosition(record)]))
-    return batch.filter(({ id, payload }) => isNewer(payload, held.get(id)))
-  }
   /** As its record was read; one that was written meanwhile has what filters look at. */
   function complete({ id, payload }: QdrantRecord) {
     const { payload: text, epoch, offset } = payload as { payload: string } & Partial<LogPosition>
@@ -102,7 +69,9 @@ export function createWriter(call: Call, send: SendPoints, dimension: number) {
       const points = newestPerId(operations)
         .toSorted((a, b) => comparePositions(a.position, b.position))
         .map((operation) => toQdrantPoint(operation, pointId(operation.id), dimension))
-      for (const batch of inBatches(points)) await writeBatch(name, batch, signal)
+      for (const sameEpoch of Map.groupBy(points, ({ payload }) => payload.epoch).values()) {
+        for (const batch of inBatches(sameEpoch)) await send(name, batch, signal)
+      }
     },
     async forgetDeletions(collection: string, olderThanMs: number): Promise<void> {
       // One operation of Qdrant: a point that is written meanwhile has lost the field before or is written after.
@@ -179,30 +148,31 @@ function filteredBy(payload: Payload) {
   }
 }
 
-/** Qdrant's filter for points that hold no position, or an older one. */
-function olderThan({ epoch, offset }: LogPosition) {
+/**
+ * Qdrant's filter for points that hold no position, or an older one. Each has its own condition: the records of a batch are of
+ * many partitions, whose offsets cannot be compared.
+ */
+function olderThan(points: readonly QdrantPoint[]) {
+  const { epoch } = points[0]!.payload
+  const own = points.map(({ id, payload: { offset } }) => {
+    return { must: [{ has_id: [id] }, { key: 'offset', range: { lt: offset } }] }
+  })
   return {
     should: [
       { is_empty: { key: 'offset' } },
       { key: 'epoch', range: { lt: epoch } },
-      {
-        must: [
-          { key: 'epoch', match: { value: epoch } },
-          { key: 'offset', range: { lt: offset } },
-        ],
-      },
+      { must: [{ key: 'epoch', match: { value: epoch } }, { should: own }] },
     ],
   }
 }
 
-/** JSON of an upsert of these points, which begin with the lowest position. */
 function upsertBody(points: readonly QdrantPoint[]): BodyPart[] {
   const parts: BodyPart[] = []
   for (const { id, payload, vector } of points) {
     const begin = parts.length === 0 ? '{"points":[' : '},'
     parts.push(`${begin}{"id":"${id}","payload":${JSON.stringify(payload)},"vector":`, vector)
   }
-  return [...parts, `}],"update_filter":${JSON.stringify(olderThan(points[0]!.payload))}}`]
+  return [...parts, `}],"update_filter":${JSON.stringify(olderThan(points))}}`]
 }
 
 const pointsPerBatch = 250

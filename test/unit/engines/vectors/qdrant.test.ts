@@ -100,23 +100,34 @@ describe('the Qdrant driver', () => {
     expect(await store.count('notes')).toBe(800)
   })
 
-  test('a batch has one condition, that of its lowest position; what it left is sent again, each with its own', async () => {
+  test('a batch goes in one request, in which each point has its own condition; one of two epochs in two', async () => {
     const store = await open()
-    const at = (id: string, offset: number) => ({ ...upsert(id), position: { epoch: 2, offset } })
-    await store.apply('notes', [at('a', 10), at('b', 11)])
-    expect(sent('points/batch')).toEqual([])
-    await store.apply('notes', [at('b', 20), at('a', 15), at('c', 5)])
-    const [, second] = sent('points?wait').map((request) => request.body!)
-    expect(second!.points.map(({ payload }) => payload.offset)).toEqual([5, 15, 20])
-    expect(JSON.stringify(second!.update_filter)).toContain('"range":{"lt":5}')
-    const each = sent('points/batch').map((request) => request.body!.operations)
-    const conditions = each[0]!.map(({ upsert }) => [
-      upsert!.points.length,
-      JSON.stringify(upsert!.update_filter),
+    const at = (id: string, offset: number, epoch = 2) => ({ ...upsert(id), position: { epoch, offset } })
+    const offsets = async () =>
+      (await store.held('notes', ['a', 'b', 'c'])).map(({ id, position }) => [id, position])
+    await store.apply('notes', [at('a', 10), at('b', 1_000)])
+    // Offsets of two partitions may lie far apart: one is above all that is held, another below.
+    await store.apply('notes', [at('a', 15), at('b', 900), at('c', 5)])
+    expect(await offsets()).toEqual([
+      ['a', { epoch: 2, offset: 15 }],
+      ['b', { epoch: 2, offset: 1_000 }],
+      ['c', { epoch: 2, offset: 5 }],
     ])
-    expect(conditions).toEqual([
-      [1, expect.stringContaining('"range":{"lt":15}')],
-      [1, expect.stringContaining('"range":{"lt":20}')],
+    await store.apply('notes', [at('a', 14), at('b', 1, 3), at('c', 6)])
+    expect(await offsets()).toEqual([
+      ['a', { epoch: 2, offset: 15 }],
+      ['b', { epoch: 3, offset: 1 }],
+      ['c', { epoch: 2, offset: 6 }],
+    ])
+    const requests = sent('points?wait').map(({ url, body }) => [
+      url!.replace(/^.*\//, ''),
+      body!.points?.length,
+    ])
+    expect(requests).toEqual([
+      ['points?wait=true', 2],
+      ['points?wait=true', 3],
+      ['points?wait=true', 2],
+      ['points?wait=true', 1],
     ])
   })
 
