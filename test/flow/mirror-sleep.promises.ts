@@ -1,10 +1,13 @@
 /** The relational mirror that nobody asks: it sleeps, a question wakes it, and no answer is silently old; and one that is off. */
 
+import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '#client/client.ts'
+import { sleep } from '#lib/backoff.ts'
 import { doctorOperation } from '#operations/doctor/doctor.ts'
 import { type GroupLag, readLag } from '#operations/lag.ts'
 import { rebuildRelationalAction } from '#operations/rebuild.ts'
+import { knownCommitEveryMs } from '#runtime/consume/limits.ts'
 import { eventually } from '../support/eventually.ts'
 import { call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
@@ -49,17 +52,13 @@ export function describeMirrorSleep(
         await upsert('first', 3)
         expect(await search()).toHaveLength(3)
         await fellAsleep()
-        const before = await eventually('its writes are committed', async () => {
-          const group = await mirrorGroup(platform)
-          return group.lag === 0 ? group : null
-        })
+        const before = await commitsEnded(platform)
         await upsert('second', 5)
         await eventually('the lag grows', async () => (await mirrorGroup(platform)).lag >= before.lag + 5)
-        const { members, partitions } = await mirrorGroup(platform)
+        const after = await mirrorGroup(platform)
+        const { members, partitions } = after
         expect(members).toBeGreaterThan(0)
-        expect(partitions.map(({ committed }) => committed)).toEqual(
-          before.partitions.map((one) => one.committed),
-        )
+        expect(committedOf(after)).toEqual(committedOf(before))
         expect(partitions.every(({ owner }) => owner !== null)).toBe(true)
         expect(await mirroredIds(platform, 'second')).toEqual([])
         const checks = await doctorOperation.run(operating(platform.platform), {})
@@ -105,7 +104,7 @@ export function describeMirrorSleep(
         await eventually('they are written', async () => (await mirroredIds(platform, 'seldom')).length === 3)
         limits.takeEveryMs = 3_600_000
         // A take that is under way ends first.
-        await eventually('nothing is pending', async () => (await mirrorGroup(platform)).lag === 0)
+        await commitsEnded(platform)
         limits.pendingMax = 40
         // Fewer than forty remain, wherever the last take ended.
         for (let n = 0; n < 8; n++) await upsert(`many-${n}`, 10)
@@ -203,6 +202,18 @@ export async function searchUntilApplied(
     expect(json.retryAfter).toBeGreaterThan(0)
   }
 }
+
+/** What the mirror took is committed. More records may be pending: audit notes of the requests before. */
+function commitsEnded(platform: GatewayPlatform): Promise<GroupLag> {
+  return eventually('commits end', async () => {
+    const earlier = await mirrorGroup(platform)
+    await sleep(2 * knownCommitEveryMs)
+    const now = await mirrorGroup(platform)
+    return isDeepStrictEqual(committedOf(now), committedOf(earlier)) ? now : null
+  })
+}
+
+const committedOf = ({ partitions }: GroupLag) => partitions.map(({ committed }) => committed)
 
 async function mirrorGroup({ platform }: GatewayPlatform): Promise<GroupLag> {
   return (await readLag(platform)).find(({ group }) => group === 'relational-writer') as GroupLag
