@@ -26,6 +26,14 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return pause(ms, signal).over
 }
 
+/** A timer may come so much too early. */
+export const timerErrorMs = 2
+
+/** The first of the times `everyMs` apart that lies behind `ms`, on the clock of `performance.now()`. */
+export function timeBehind(ms: number, everyMs: number): number {
+  return (Math.floor(ms / everyMs) + 1) * everyMs
+}
+
 /** `end` ends the pause before its time. */
 function pause(ms: number, signal?: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<void>()

@@ -7,7 +7,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { GroupConsumer } from '#engines/event-log/port.ts'
-import { backoffMs, sleep } from '#lib/backoff.ts'
+import { backoffMs, sleep, timeBehind, timerErrorMs } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import { retryUntilDone } from '../repeat.ts'
 import { commitEveryMs, knownCommitEveryMs } from './limits.ts'
@@ -30,14 +30,6 @@ interface CommitterOptions {
 }
 
 const again = { baseMs: 40, maxMs: 1_000 }
-/** A timer may come so much too early: a commit of then counts as begun at its time. */
-const timerErrorMs = 2
-
-/** The first of the times `everyMs` apart that lies behind `ms`. */
-function timeBehind(ms: number, everyMs: number): number {
-  return (Math.floor(ms / everyMs) + 1) * everyMs
-}
-
 /** Rests of the partitions of a group. Those up to one time end in one turn of the event loop, so that their requests are shared. */
 export class SharedRests {
   readonly #ends = new Map<number, Promise<void>>()

@@ -4,6 +4,7 @@
  */
 
 import type { StoredRecord } from '#engines/event-log/port.ts'
+import { timeBehind } from '#lib/backoff.ts'
 import { recordBytes } from '../follow/follow-topic.ts'
 import { recordOverheadBytes } from './limits.ts'
 
@@ -151,7 +152,8 @@ export class Gathering {
     if (this.#everyMs === 0 || this.isOn) return
     if ((records.at(-1)?.timestamp ?? 0) < Date.now() - this.#everyMs) return
     this.#set(true)
-    setTimeout(() => this.#set(false), this.#everyMs - (performance.now() % this.#everyMs)).unref()
+    const now = performance.now()
+    setTimeout(() => this.#set(false), timeBehind(now, this.#everyMs) - now).unref()
   }
 
   #set(isOn: boolean): void {

@@ -2,7 +2,7 @@
  * Reads the partitions of a topic without a group, and knows when it has read all that existed a second ago.
  */
 
-import { backoffMs, createWakeup, sleep, withTimeout } from '#lib/backoff.ts'
+import { backoffMs, createWakeup, sleep, timeBehind, timerErrorMs, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { PartitionRange, Tail, TailOptions } from '../port.ts'
 import { createTaking, startOf } from '../taking.ts'
@@ -11,7 +11,6 @@ import { openReader, type ReaderParts } from './reader.ts'
 const fetchBytesDefault = 1_048_576
 /** While somebody wants to know whether the tail is current, so that an answer is always younger than a second. */
 const pollMs = 350
-const timerErrorMs = 2
 const freshMs = 1_000
 /** Nobody has asked for this long: then only partitions that were added are looked for, at the leaders that are known. */
 const wantedMs = 10_000
@@ -146,8 +145,8 @@ export function openTail(options: TailOptions, parts: ReaderParts): Tail {
 
 /** A timer that came a little too early does not ask twice for one time. */
 function untilPoll(): number {
-  const leftMs = Math.ceil(pollMs - (performance.now() % pollMs))
-  return leftMs > timerErrorMs ? leftMs : leftMs + pollMs
+  const now = performance.now()
+  return Math.ceil(timeBehind(now + timerErrorMs, pollMs) - now)
 }
 
 /** Whether somebody wants to know if the tail is current: then the ends are asked for often. */

@@ -4,7 +4,7 @@
  */
 
 import { v5 } from 'uuid'
-import { comparePositions, newestPerId } from '../collections.ts'
+import { newestPerId } from '../collections.ts'
 import { payloadTokens, updatedAtOf } from '../filter.ts'
 import type { LogPosition, Payload, PointOperation } from '../port.ts'
 import { type BodyPart, type Call, pathOf } from './calls.ts'
@@ -66,9 +66,9 @@ export function createWriter(call: Call, send: SendPoints, dimension: number) {
       signal?: AbortSignal,
     ): Promise<void> {
       const pointId = createPointIds(collection)
-      const points = newestPerId(operations)
-        .toSorted((a, b) => comparePositions(a.position, b.position))
-        .map((operation) => toQdrantPoint(operation, pointId(operation.id), dimension))
+      const points = newestPerId(operations).map((operation) =>
+        toQdrantPoint(operation, pointId(operation.id), dimension),
+      )
       for (const sameEpoch of Map.groupBy(points, ({ payload }) => payload.epoch).values()) {
         for (const batch of inBatches(sameEpoch)) await send(name, batch, signal)
       }
