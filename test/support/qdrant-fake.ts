@@ -34,7 +34,7 @@ interface FakeBody extends FakeUpsert {
   ids: string[]
   field_name: string
   field_schema: string | { type: string }
-  operations: { upsert?: FakeUpsert; set_payload?: { payload: object; filter: FakeFilter } }[]
+  operations: { set_payload: { payload: object; filter: FakeFilter } }[]
   key: string
   query: number[]
   limit: number
@@ -249,11 +249,9 @@ function ofPoints(
       upsert(points, body!)
       return done
     case 'POST points/batch':
-      for (const operation of body!.operations) {
-        if (operation.upsert) upsert(points, operation.upsert)
-        const { payload, filter } = operation.set_payload ?? {}
+      for (const { set_payload } of body!.operations) {
         for (const point of points.values()) {
-          if (payload && matches(point, filter)) Object.assign(point.payload, payload)
+          if (matches(point, set_payload.filter)) Object.assign(point.payload, set_payload.payload)
         }
       }
       return [done]
