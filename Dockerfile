@@ -21,7 +21,7 @@ COPY --from=tarball /flotilla-*.tgz /tmp/
 # Node (`node-…`) is not: the base image has one. Source maps and types are a third of the packages, and nothing reads them.
 RUN tar -xzf /tmp/flotilla-*.tgz -C /tmp package/package.json \
   && node -p "Object.entries(require('/tmp/package/package.json').peerDependencies).filter(([name]) => !name.startsWith('node-')).map((peer) => peer.join('@')).join(' ')" > /tmp/peers \
-  && xargs --arg-file=/tmp/peers npm install --omit=dev --ignore-scripts --no-audit --no-fund /tmp/flotilla-*.tgz \
+  && xargs --arg-file=/tmp/peers npm install --omit=dev --omit=peer --ignore-scripts --no-audit --no-fund /tmp/flotilla-*.tgz \
   && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete
 
 FROM node:24-bookworm-slim
