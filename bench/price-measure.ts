@@ -133,7 +133,7 @@ export async function send(urls: readonly string[], work: Work, keys: readonly s
     const begun = performance.now()
     const sent: Promise<unknown>[] = []
     for (let n = 0; n < requests; n++) {
-      await pause(begun + (n * 1_000) / perSecond - performance.now())
+      await pause(Math.max(0, begun + (n * 1_000) / perSecond - performance.now()))
       sent.push(post(n))
     }
     await Promise.all(sent)

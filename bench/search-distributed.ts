@@ -1,5 +1,6 @@
 /** Searches on distributed engines compared with a bare Qdrant client, their processor time, and that of doing nothing. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { hnsw, vectorDimension } from '#engines/vectors/collections.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
@@ -17,6 +18,8 @@ const points = 20_000
 const rounds = 5
 const requests = 300
 const idleMs = 30_000
+/** After the last search: what it set off is over by then. */
+const quietMs = 30_000
 /** The published p95 of a search, ms. */
 const published = 23
 const bareName = 'bare'
@@ -160,8 +163,9 @@ async function searchBare(client: QdrantClient, clients: number): Promise<number
 
 /** Nobody calls: first with the platform, then without it. */
 async function measureIdle(stage: DistributedStage, report: (text: string) => void): Promise<BenchRow[]> {
-  const wait = () => new Promise((resolve) => setTimeout(resolve, idleMs))
+  const wait = () => pause(idleMs)
   await stage.caughtUp()
+  await pause(quietMs)
   const share = (seconds: number) => (seconds * 100_000) / idleMs
   const running = eachOf(await stage.cost(wait), share)
   stage.platform.child.kill('SIGTERM')
