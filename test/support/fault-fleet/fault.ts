@@ -102,7 +102,11 @@ async function readAfter(
   await wait('every group has read all records', async () => {
     const positions = await fleet.positions()
     ends ??= new Map(positions.map(({ name, end }) => [name, end]))
-    return positions.every(({ name, committed }) => committed >= (ends?.get(name) ?? 0))
+    const behind = positions.filter(({ name, committed }) => committed < (ends?.get(name) ?? 0))
+    if (behind.length === 0) return true
+    throw new Error(
+      behind.map(({ name, committed }) => `${name} is at ${committed} of ${ends?.get(name)}`).join(', '),
+    )
   })
   return performance.now() - healedAt
 }
