@@ -26,6 +26,8 @@ export interface KafkaCluster {
   stop(node: number): Promise<void>
   /** Starts a stopped node on its old data and port; resolves when it serves. */
   start(node: number): Promise<void>
+  /** Runs one of Kafka's own tools; resolves with what it prints. */
+  tool(name: string, ...args: string[]): Promise<string>
   close(): Promise<void>
 }
 
@@ -106,18 +108,12 @@ export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {})
     classPath,
     ...args,
   ]
+  const runJava = (...args: string[]) =>
+    runCommand('java', ['-Xmx128m', quickStart, ...java(...args)], { timeoutMs: 60_000 })
+  const tool = (name: string, ...args: string[]) => runJava(`org.apache.kafka.tools.${name}`, ...args)
   for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes, ownLimits, secured))
   const format = (node: Node) =>
-    runCommand(
-      'java',
-      [
-        '-Xmx128m',
-        quickStart,
-        ...java('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node)),
-        ...usersOf(secured),
-      ],
-      { timeoutMs: 60_000 },
-    )
+    runJava('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node), ...usersOf(secured))
   await Promise.all(nodes.filter(({ data }) => !existsSync(join(data, 'meta.properties'))).map(format))
   async function start(node: Node): Promise<void> {
     const compiler = compiled ? [] : [quickStart]
@@ -152,10 +148,11 @@ export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {})
     unsecured: secured ? nodes.map((node) => `127.0.0.1:${node.nodesPort}`) : [],
     nodes: nodes.map((node) => node.id),
     pid: (id) => nodeOf(id).child!.pid,
-    counted: (beans) => counted(nodes, beans, java),
+    counted: (beans) => counted(nodes, beans, tool),
     kill9: async (id) => nodeOf(id).child?.kill('SIGKILL'),
     stop: async (id) => nodeOf(id).child?.kill('SIGTERM'),
     start: (id) => start(nodeOf(id)),
+    tool,
     close,
   }
 }
@@ -175,13 +172,12 @@ function measuresOf({ measuresPort }: Node): string[] {
   return [...options, '-Djava.rmi.server.hostname=127.0.0.1']
 }
 
-async function counted(nodes: Node[], beans: string, java: (...args: string[]) => string[]) {
+async function counted(nodes: Node[], beans: string, tool: KafkaCluster['tool']) {
   const sums = new Map<string, number>()
   for (const { measuresPort } of nodes) {
     const url = `service:jmx:rmi:///jndi/rmi://127.0.0.1:${measuresPort}/jmxrmi`
     const asked = ['--jmx-url', url, '--object-name', beans, '--attributes', 'Count', '--one-time']
-    const tool = java('org.apache.kafka.tools.JmxTool', ...asked, '--report-format', 'properties')
-    const found = await runCommand('java', ['-Xmx128m', quickStart, ...tool], { timeoutMs: 60_000 })
+    const found = await tool('JmxTool', ...asked, '--report-format', 'properties')
     for (const [, name = '', count] of found.matchAll(/^(\S+):Count=(\d+)$/gm)) {
       sums.set(name, (sums.get(name) ?? 0) + Number(count))
     }

@@ -15,6 +15,7 @@ export type RequestKind = keyof typeof kinds
 export interface ProxiedKafka {
   /** Where clients connect. */
   brokers: string[]
+  cluster: KafkaCluster
   /** Open connections go silent: all, or those that have carried a request of this kind, `most` of them. */
   silence(which: 'all' | RequestKind, most?: number): Silence
   /** While it is true, new connections are silent as well. */
@@ -23,8 +24,8 @@ export interface ProxiedKafka {
   carrying(kind: RequestKind): number
   /** Requests since the start. */
   requests(): number
-  /** Answers to requests of this kind since the start. */
-  answers(kind: RequestKind): number
+  /** Answers to requests of this kind since the start; of one of the brokers, counted from 0. */
+  answers(kind: RequestKind, broker?: number): number
   close(): Promise<void>
 }
 
@@ -54,14 +55,18 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
   const ports: number[] = []
   let refusing = false
   let requests = 0
-  const answers = new Map<number, number>()
+  const answers: Record<string, number>[] = []
   for (let n = 0; n < count; n++) {
+    const own: Record<string, number> = {}
+    answers.push(own)
     const server = createServer((client) => {
       const broker = connect(targets[n]!, '127.0.0.1')
       const pair: Pair = { client, broker, seen: new Set(), held: refusing ? [] : null }
       join(pairs, pair, {
         request: () => requests++,
-        answer: (kind) => answers.set(kind, (answers.get(kind) ?? 0) + 1),
+        answer(kind) {
+          own[kind] = (own[kind] ?? 0) + 1
+        },
       })
     })
     const port = await freePort()
@@ -75,6 +80,7 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
     [...pairs].filter(({ held, seen }) => held === null && (which === 'all' || seen.has(kinds[which])))
   return {
     brokers: ports.map((port) => `127.0.0.1:${port}`),
+    cluster,
     silence(which, most = Number.POSITIVE_INFINITY) {
       const silent = open(which).slice(0, most)
       for (const pair of silent) pair.held = []
@@ -91,7 +97,10 @@ export async function openProxiedKafka(count: 1 | 3): Promise<ProxiedKafka> {
     },
     carrying: (kind) => open(kind).length,
     requests: () => requests,
-    answers: (kind) => answers.get(kinds[kind]) ?? 0,
+    answers: (kind, broker) =>
+      answers
+        .filter((_, n) => broker === undefined || broker === n)
+        .reduce((sum, own) => sum + (own[kinds[kind]] ?? 0), 0),
     async close() {
       for (const server of servers) server.close()
       for (const { client, broker } of pairs) {

@@ -52,6 +52,8 @@ export interface KnownPartition {
   partition: number
   /** A broker's node id; -1 while there is none. */
   leader: number
+  /** Rises with each new leader. */
+  leaderEpoch: number
   /** Id of the partition's topic: it changes when a topic is deleted and created again under its name. */
   topicId: string
   replicas: number
@@ -200,9 +202,10 @@ function partitionsIn(metadata: MetadataResponse): Map<string, KnownPartition[]>
     known.map(({ name, topicId, partitions }) => [
       name as string,
       partitions
-        .map(({ partitionIndex, leaderId, replicaNodes, isrNodes }) => ({
+        .map(({ partitionIndex, leaderId, leaderEpoch, replicaNodes, isrNodes }) => ({
           partition: partitionIndex,
           leader: leaderId,
+          leaderEpoch,
           topicId,
           replicas: replicaNodes.length,
           inSync: isrNodes.length,

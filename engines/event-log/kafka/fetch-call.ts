@@ -25,6 +25,11 @@ export interface Reading {
   paused: boolean
   /** The leader's epoch of the last batch that was read: the broker refuses a position of a log that it cut off. */
   epoch: number
+  /**
+   * That of the leader who is asked. Without it a broker that follows by now would answer, too, and say of a position that it has
+   * not reached yet that its log was cut off (KIP-320, KIP-392).
+   */
+  leaderEpoch: number
 }
 
 export interface FetchedPartition extends FetchedBatches {
@@ -78,9 +83,9 @@ export async function fetchPartitions(
 ): Promise<Map<string, FetchAnswer>> {
   const asked = topics.map(({ topicId, from, partitionBytesMax }) => ({
     topicId,
-    partitions: [...from].map(([{ partition, epoch }, position]) => ({
+    partitions: [...from].map(([{ partition, epoch, leaderEpoch }, position]) => ({
       partition,
-      currentLeaderEpoch: notKnown,
+      currentLeaderEpoch: leaderEpoch,
       fetchOffset: BigInt(position),
       lastFetchedEpoch: epoch,
       partitionMaxBytes: partitionBytesMax,

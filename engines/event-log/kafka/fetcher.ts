@@ -148,32 +148,34 @@ export class Fetcher implements Closeable, QuietSource {
     if (this.#pumping || this.#closed || this.#due().length === 0) return
     this.#pumping = true
     try {
-      const nodeOf = await this.#leaders()
-      if (this.#closed) return
-      for (const [node, readings] of Map.groupBy(this.#due(), nodeOf)) this.#send(node, readings)
+      const leaderOf = await this.#leaders()
+      const due = this.#closed ? [] : this.#due()
+      for (const [node, readings] of Map.groupBy(due, leaderOf)) this.#send(node, readings)
     } catch (error) {
-      const { topic } = this.#options
-      this.#log.debug({ topic, error: describeError(error) }, 'the leaders of a topic are not known')
+      const details = { topic: this.#options.topic, error: describeError(error) }
+      this.#log.debug(details, 'the leaders of a topic are not known')
       this.#hold(this.#due(), retryPauseMs)
     } finally {
       this.#pumping = false
     }
   }
 
+  /** The node that leads a partition. Its epoch is noted with it: so only that leader answers. */
   async #leaders(): Promise<(reading: Reading) => number> {
     const leaders = (await this.#cluster.topics.get(this.#options.topic)) ?? []
     const topicId = leaders[0]?.topicId
     if (topicId !== undefined && topicId !== this.#topicId) {
       if (this.#formerIds.has(topicId)) throw new Error('a broker knows the topic only as it was')
-      const before = this.#topicId
+      const former = this.#topicId
       this.#topicId = topicId
-      if (before !== undefined) {
-        this.#formerIds.add(before)
-        if (!this.#closed) this.#source.replaced()
-      }
+      if (former !== undefined) this.#formerIds.add(former)
+      if (former !== undefined && !this.#closed) this.#source.replaced()
     }
-    const nodes = new Map(leaders.map(({ partition, leader }) => [partition, leader]))
-    return ({ partition }) => nodes.get(partition) ?? noLeader
+    const known = new Map(leaders.map((one) => [one.partition, one]))
+    return (reading) => {
+      reading.leaderEpoch = known.get(reading.partition)?.leaderEpoch ?? noLeader
+      return known.get(reading.partition)?.leader ?? noLeader
+    }
   }
 
   #hold(readings: Iterable<Reading>, ms: number): void {

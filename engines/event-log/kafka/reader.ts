@@ -101,7 +101,13 @@ export function openReader(
   return {
     /** From now on the partition may be read; it is silent until `seek`. */
     add: (partition: number): void =>
-      void readings.set(partition, { partition, position: null, paused: false, epoch: notKnown }),
+      void readings.set(partition, {
+        partition,
+        position: null,
+        paused: false,
+        epoch: notKnown,
+        leaderEpoch: notKnown,
+      }),
     /** Nothing more of these is delivered. */
     remove(partitions: number[]): void {
       for (const partition of partitions) readings.delete(partition)
