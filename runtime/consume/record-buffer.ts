@@ -140,6 +140,7 @@ export class Queue<T> {
 export class Gathering {
   readonly #everyMs: number
   readonly #changed: () => void
+  #begun = false
   isOn = false
 
   constructor(everyMs: number, changed: () => void) {
@@ -149,14 +150,21 @@ export class Gathering {
 
   /** Records came. Where the last of them is older than a rest, more are there already. */
   begin(records: StoredRecord[]): void {
-    if (this.#everyMs === 0 || this.isOn) return
+    if (this.#everyMs === 0 || this.#begun) return
     if ((records.at(-1)?.timestamp ?? 0) < Date.now() - this.#everyMs) return
-    this.#set(true)
+    this.#begun = true
+    // Where a rest has just ended every partition goes on first: one that brings records at once must not keep the others from it.
+    setImmediate(() => this.#rest())
+  }
+
+  #rest(): void {
     const now = performance.now()
     setTimeout(() => this.#set(false), timeBehind(now, this.#everyMs) - now).unref()
+    this.#set(true)
   }
 
   #set(isOn: boolean): void {
+    this.#begun = isOn
     this.isOn = isOn
     this.#changed()
   }

@@ -14,6 +14,8 @@ const partitions = 12
 const patienceMs = 90_000
 /** Longer than two waits: the first finds that nothing comes, the second is shared. */
 const quietMs = 6_000
+/** A fetch that was under way when its partition was paused is answered by then. */
+const underWayMs = 3_000
 
 let kafka: ProxiedKafka
 let names = 0
@@ -135,10 +137,9 @@ describe('a network that goes silent', () => {
 describe('a fetch that waits', () => {
   test('resume, seek and close act at once, also many of them one after the other', async () => {
     const { member, append } = await openIdleMember()
-    for (const partition of range(0, 6)) {
-      member.consumer.pause(partition)
-      await append(partition)
-    }
+    for (const partition of range(0, 6)) member.consumer.pause(partition)
+    await sleep(underWayMs)
+    for (const partition of range(0, 6)) await append(partition)
     const resume = (partition: number) => () => {
       expect(member.offsets(partition)).toEqual([0])
       member.consumer.resume(partition)
@@ -212,10 +213,9 @@ describe('a fetch that waits', () => {
     const { member, append } = await openIdleMember()
     await sleep(quietMs)
     const paused = [3, 4, 5]
-    for (const partition of paused) {
-      member.consumer.pause(partition)
-      await append(partition)
-    }
+    for (const partition of paused) member.consumer.pause(partition)
+    await sleep(underWayMs)
+    for (const partition of paused) await append(partition)
     await append(6)
     await eventually('the other one goes on', () => member.offsets(6).length === 2, patienceMs)
     for (const partition of paused) expect(member.offsets(partition)).toEqual([0])

@@ -184,11 +184,11 @@ export function createMemoryLog({ chunkRecordsMax = 500 } = {}): MemoryLog {
     pumps.add(pumpAll)
     function pump(id: number): void {
       const reader = readers.get(id)
-      if (!reader || reader.scheduled) return
+      if (!reader || reader.scheduled || member.paused.has(id)) return
       reader.scheduled = true
       setImmediate(() => {
         reader.scheduled = false
-        if (readers.get(id) !== reader || member.paused.has(id)) return
+        if (readers.get(id) !== reader) return
         const state = partitionOf(topic, id)
         const chunk = state.records
           .filter((record) => record.offset >= reader.position)

@@ -54,9 +54,12 @@ export function openReader(
     log,
   )
 
-  /** Records of a former position, or of a paused partition, are fetched again when they are wanted. */
+  /**
+   * Records of a former position are fetched again when they are wanted. A paused partition gets an answer that was under way: it holds
+   * many, and where the first of them made its reader pause all, the others would never have their turn.
+   */
   function fetched(reading: Reading, from: number, answer: FetchedPartition): void {
-    if (!holds(reading) || reading.position !== from || reading.paused) return
+    if (!holds(reading) || reading.position !== from) return
     if (isDiverging(answer)) return void check(reading, from, { missingTo: from + 1 })
     const { records, next, epoch, gap } = takeRecords(reading.partition, answer, from)
     if (gap && compacted !== true) return void check(reading, from, { missingTo: gap.to })

@@ -213,15 +213,16 @@ function describeFlow(world: World): void {
     await log.append(topic, 1, numbered(1))
     await eventually('both are read', () => member.records.length === 2)
     member.consumer.pause(0)
-    // One fetch may be under way when the pause begins: let it pass.
+    // One fetch may be under way when the pause begins, and bring this.
+    await log.append(topic, 0, numbered(1, 1))
     await new Promise((resolve) => setTimeout(resolve, 700))
-    await log.append(topic, 0, numbered(5, 1))
+    await log.append(topic, 0, numbered(5, 2))
     for (const i of range(1, 20)) await log.append(topic, 1, numbered(1, i))
     await eventually('the other goes on', () => member.offsets(1).length === 20)
-    expect(member.offsets(0)).toEqual([0])
+    expect(member.offsets(0).length).toBeLessThanOrEqual(2)
     member.consumer.resume(0)
-    await eventually('the rest arrives', () => member.offsets(0).length === 6)
-    expect(member.offsets(0)).toEqual(range(0, 6))
+    await eventually('the rest arrives', () => member.offsets(0).length === 7)
+    expect(member.offsets(0)).toEqual(range(0, 7))
   })
 
   test('a pause inside of a delivery bounds what arrives until the resume', async () => {
@@ -246,6 +247,34 @@ function describeFlow(world: World): void {
     member.consumer.resume(0)
     await eventually('all arrive', () => member.records.length === 2_000)
     expect(member.offsets(0)).toEqual(range(0, 2_000))
+  })
+
+  test('a busy partition whose records make the reader pause all keeps none of the others from being read', async () => {
+    const log = await world.client()
+    const all = range(0, 8)
+    const topic = await world.topic(log, { partitions: all.length })
+    const pausing: { all?: () => void } = {}
+    const member = await join(log, {
+      group: world.name('group'),
+      topic,
+      onRecords: () => pausing.all?.(),
+    })
+    await eventually('it owns them', () => member.gained.length === all.length)
+    pausing.all = () => {
+      for (const partition of all) member.consumer.pause(partition)
+    }
+    pausing.all()
+    const letPass = () => new Promise((resolve) => setTimeout(resolve, 300))
+    await letPass()
+    for (const partition of all) await log.append(topic, partition, numbered(1))
+    for (const round of range(1, 4)) {
+      await log.append(topic, 0, numbered(1, round))
+      const before = member.records.length
+      for (const partition of all) member.consumer.resume(partition)
+      await eventually('something arrives', () => member.records.length > before)
+      await letPass()
+    }
+    expect(all.filter((partition) => member.offsets(partition).length === 0)).toEqual([])
   })
 
   test('after a seek nothing comes that was fetched for another position', async () => {

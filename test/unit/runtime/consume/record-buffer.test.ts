@@ -1,8 +1,8 @@
 /** Records that wait for the runner of a partition, and when fetching pauses. */
 
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import type { StoredRecord } from '#engines/event-log/port.ts'
-import { RecordBuffer } from '#runtime/consume/record-buffer.ts'
+import { Gathering, RecordBuffer } from '#runtime/consume/record-buffer.ts'
 
 function open(rests?: () => boolean, recordsMax = 2_048) {
   const calls: string[] = []
@@ -66,4 +66,34 @@ test('what work lets wait stays in the log: nothing is fetched beyond the record
     buffer.updateFetching()
   }
   expect(calls).toEqual(['pause', 'resume'])
+})
+
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+test('at the end of a rest every partition goes on, also where one of them has records that begin the next rest', () => {
+  vi.useFakeTimers()
+  const resumed: number[] = []
+  const gathering = new Gathering(20, () => {
+    for (const buffer of buffers) buffer.updateFetching()
+  })
+  const buffers = [0, 1, 2].map(
+    (partition) =>
+      new RecordBuffer({
+        bytesMax: () => 1_000_000,
+        recordsMax: 2_000,
+        rests: () => gathering.isOn,
+        pause() {},
+        resume() {
+          resumed.push(partition)
+          // It holds one that it read before, as the embedded log does.
+          gathering.begin([{ ...record(1), timestamp: Date.now() }])
+        },
+      }),
+  )
+  gathering.begin([{ ...record(0), timestamp: Date.now() }])
+  vi.advanceTimersByTime(50)
+  expect(resumed.slice(0, 3)).toEqual([0, 1, 2])
+  expect(gathering.isOn).toBe(true)
 })
