@@ -4,9 +4,8 @@ import { randomUUID } from 'node:crypto'
 import { ConfigResourceTypes, Kafka, logLevel } from 'kafkajs'
 import { describe, expect, test, vi } from 'vitest'
 import type { EventLog } from '#engines/event-log/port.ts'
-import { deadlines } from '#lib/deadlines.ts'
 import { eventually } from '#test/support/eventually.ts'
-import { openTestLog } from '#test/support/kafka-log.ts'
+import { openTestLog, underWayMs } from '#test/support/kafka-log.ts'
 import { kafkaBrokers } from '#test/support/servers.ts'
 import { topicSpec } from '#test/support/topic-spec.ts'
 import { commit, join, numbered, range, readAll, record } from './event-log/world.ts'
@@ -68,8 +67,8 @@ test('records that expire under a reader stop it with an alarm; its committed po
   await eventually('it reads', () => member.records.length === 5)
   expect(await commit(member.consumer, 0, 4, 'window')).toBe('committed')
   member.consumer.pause(0)
-  // A fetch that was under way would bring what comes now.
-  await new Promise((resolve) => setTimeout(resolve, deadlines.engine.logFetchWaitMs + 500))
+  // A fetch that was under way would bring the next records.
+  await new Promise((resolve) => setTimeout(resolve, underWayMs))
   await log.append(topic, 0, numbered(10, 5))
   await log.deleteRecords(topic, 0, 12)
   member.consumer.resume(0)

@@ -3,15 +3,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sleep } from '#lib/backoff.ts'
 import { eventually } from '#test/support/eventually.ts'
-import { openTestLog } from '#test/support/kafka-log.ts'
+import { openTestLog, quietMs } from '#test/support/kafka-log.ts'
 import { openProxiedKafka, type ProxiedKafka } from '#test/support/kafka-proxy.ts'
 import { topicSpec } from '#test/support/topic-spec.ts'
 import { openTail } from '../contract/event-log/world.ts'
 
 /** Only ends a hang. */
 const patienceMs = 90_000
-/** Longer than two waits: the first finds that nothing comes, the second is shared. */
-const quietMs = 6_000
 
 let kafka: ProxiedKafka
 let names = 0

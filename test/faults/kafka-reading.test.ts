@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import type { EventLog } from '#engines/event-log/port.ts'
 import { sleep } from '#lib/backoff.ts'
 import { eventually } from '#test/support/eventually.ts'
-import { openTestLog } from '#test/support/kafka-log.ts'
+import { openTestLog, quietMs, underWayMs } from '#test/support/kafka-log.ts'
 import { openProxiedKafka, type ProxiedKafka } from '#test/support/kafka-proxy.ts'
 import { topicSpec } from '#test/support/topic-spec.ts'
 import { join, openTail, range } from '../contract/event-log/world.ts'
@@ -12,10 +12,6 @@ import { join, openTail, range } from '../contract/event-log/world.ts'
 const partitions = 12
 /** Only ends a hang. */
 const patienceMs = 90_000
-/** Longer than two waits: the first finds that nothing comes, the second is shared. */
-const quietMs = 6_000
-/** A fetch that was under way when its partition was paused is answered by then. */
-const underWayMs = 3_000
 
 let kafka: ProxiedKafka
 let names = 0

@@ -1,6 +1,5 @@
 /**
- * Fetches the partitions of one topic from their leaders: a request waits at the broker until records come, for seconds
- * where there are none.
+ * Fetches the partitions of one topic from their leaders: a request waits at the broker for records, some seconds at most.
  *
  * A broker answers the requests of a connection one after the other, and a request that waits cannot be changed. What has
  * to be read at once although a request waits goes over a second connection, with a request of its own. Where both wait,
@@ -56,7 +55,7 @@ const unreadablePauseMs = 5_000
 /** An answer without records that came this much sooner was not held back for the whole wait. */
 const earlyMs = 100
 const offsetOutOfRange = 1
-const noLeader = -1
+const nobody = { leader: -1, leaderEpoch: -1 }
 
 export class Fetcher implements Closeable, QuietSource {
   readonly #cluster: Cluster
@@ -149,8 +148,7 @@ export class Fetcher implements Closeable, QuietSource {
     this.#pumping = true
     try {
       const leaderOf = await this.#leaders()
-      const due = this.#closed ? [] : this.#due()
-      for (const [node, readings] of Map.groupBy(due, leaderOf)) this.#send(node, readings)
+      for (const [node, readings] of Map.groupBy(this.#due(), leaderOf)) this.#send(node, readings)
     } catch (error) {
       const details = { topic: this.#options.topic, error: describeError(error) }
       this.#log.debug(details, 'the leaders of a topic are not known')
@@ -160,7 +158,7 @@ export class Fetcher implements Closeable, QuietSource {
     }
   }
 
-  /** The node that leads a partition. Its epoch is noted with it: so only that leader answers. */
+  /** The node that leads a partition, whose epoch is noted: so nobody else answers, and none that led before is asked with it. */
   async #leaders(): Promise<(reading: Reading) => number> {
     const leaders = (await this.#cluster.topics.get(this.#options.topic)) ?? []
     const topicId = leaders[0]?.topicId
@@ -173,8 +171,10 @@ export class Fetcher implements Closeable, QuietSource {
     }
     const known = new Map(leaders.map((one) => [one.partition, one]))
     return (reading) => {
-      reading.leaderEpoch = known.get(reading.partition)?.leaderEpoch ?? noLeader
-      return known.get(reading.partition)?.leader ?? noLeader
+      const { leader, leaderEpoch } = known.get(reading.partition) ?? nobody
+      if (this.#quiet.get(reading) !== leader) this.#quiet.delete(reading)
+      reading.leaderEpoch = leaderEpoch
+      return leader
     }
   }
 
@@ -198,7 +198,7 @@ export class Fetcher implements Closeable, QuietSource {
     const taken = [...this.#flights].filter((flight) => flight.node === node).map(({ lane }) => lane)
     const lane = this.#lanes.findIndex((_, index) => !taken.includes(index))
     const suspect = readings.find((reading) => this.#suspects.has(reading))
-    if (node === noLeader) this.#lookAgain(readings)
+    if (node === nobody.leader) this.#lookAgain(readings)
     else if (lane < 0) this.#relieve(node)
     else void this.#fly(node, lane, suspect ? [suspect] : readings)
   }
