@@ -1,4 +1,4 @@
-/** The lag of every reader group over the last six hours, in a ring of fixed size: a sample every five seconds, fewer at rest. */
+/** The lag of every reader group over the last six hours, a sample every five seconds, in a ring of fixed size. */
 
 import type { Logger } from 'pino'
 import type { Closeable } from '#lib/resource.ts'
@@ -6,8 +6,6 @@ import type { GroupLag } from '#operations/lag.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 
 export const sampleEveryMs = 5_000
-/** While no group lags. */
-const sampleAtRestMs = 15_000
 export const keptMs = 6 * 60 * 60_000
 const samplesMax = keptMs / sampleEveryMs
 /** More groups than any platform has. */
@@ -34,13 +32,10 @@ interface LagHistoryParts {
 /** Samples until it is closed. What could not be read is a gap. */
 export function openLagHistory({ read, log, now = Date.now }: LagHistoryParts): LagHistory {
   const ring = createLagRing()
-  let lags = true
-  const everyMs = () => (lags ? sampleEveryMs : sampleAtRestMs)
-  const sampling = startRepeating({ what: 'lag history', everyMs, log: log as Logger }, async () => {
-    const groups = await read()
-    ring.add(now(), groups)
-    lags = groups.some(({ lag }) => lag > 0)
-  })
+  const sampling = startRepeating(
+    { what: 'lag history', everyMs: sampleEveryMs, log: log as Logger },
+    async () => ring.add(now(), await read()),
+  )
   return { of: (group, minutes) => ring.of(group, now() - minutes * 60_000), close: sampling.close }
 }
 
