@@ -3,9 +3,10 @@
  * is moved into the file while writes go on, so that no search waits for it.
  */
 
-import { existsSync, statSync } from 'node:fs'
+import { closeSync, existsSync, fdatasync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { promisify } from 'node:util'
 import { AppError, describeError } from '#lib/errors.ts'
 import { allRows, firstRow, inTransaction, lookInto } from '#lib/sqlite.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
@@ -39,6 +40,7 @@ export function openPointsFile(directory: string, collections: string[], dimensi
   demandMeta(writer, 'format', formatVersion)
   demandMeta(writer, 'dimension', dimension)
   const checkpoints = openCheckpoints(writer, path, log)
+  const disk = openDisk(logPath(path))
   const reader = new DatabaseSync(path, { readOnly: true, timeout: 5_000 })
   reader.exec('pragma cache_size = -65536; pragma mmap_size = 1073741824;')
 
@@ -48,11 +50,17 @@ export function openPointsFile(directory: string, collections: string[], dimensi
   const names = (generation: number) => collections.map((collection) => `${collection}_${generation}`)
   const tables = writer.prepare(`select name from sqlite_schema where type = 'table' and name glob 'p_*~*_*'`)
   const file = {
-    /** Runs `work` in one durable transaction. */
-    transaction<T>(work: () => T): T {
-      const result = inTransaction(writer, work)
-      checkpoints.committed()
-      return result
+    /** Runs `work` in one transaction, which others see at once. `durable` resolves when it is on disk. */
+    transaction<T>(work: () => T): { result: T; durable: Promise<void> } {
+      // Else the thread, and every search with it, would wait for the disk.
+      writer.exec('pragma synchronous = normal')
+      try {
+        const result = inTransaction(writer, work)
+        return { result, durable: disk.reached() }
+      } finally {
+        writer.exec('pragma synchronous = full')
+        checkpoints.committed()
+      }
     },
     generations: () =>
       allRows<{ generation: number; state: GenerationState }>(
@@ -92,6 +100,7 @@ export function openPointsFile(directory: string, collections: string[], dimensi
       openPointsTable(writer, reader, `${collection}_${generation}`),
     async close(): Promise<void> {
       await checkpoints.close()
+      await disk.close()
       reader.close()
       writer.close()
     },
@@ -136,6 +145,33 @@ function demandValue(db: DatabaseSync, key: string, value: number): void {
   }
 }
 
+function logPath(path: string): string {
+  return `${path}-wal`
+}
+
+/** Brings what was written to a file to disk, in a thread of the system's pool: what came meanwhile shares the next time. */
+function openDisk(path: string) {
+  const file = openSync(path, 'r+')
+  const sync = promisify(fdatasync)
+  let running: Promise<void> = Promise.resolve()
+  let next: Promise<void> | undefined
+  return {
+    /** Resolves when all that was written before the call is on disk. After one failure always fails: what it lost is unknown. */
+    reached(): Promise<void> {
+      next ??= running.then(() => {
+        running = next!
+        next = undefined
+        return sync(file)
+      })
+      return next
+    },
+    async close(): Promise<void> {
+      await (next ?? running).catch(() => undefined)
+      closeSync(file)
+    },
+  }
+}
+
 /** From this size on the log is moved. */
 const logBytes = 24 * 2 ** 20
 /** When the helper cannot keep up, writing waits for it here. */
@@ -168,7 +204,7 @@ function openCheckpoints(writer: DatabaseSync, path: string, log: MessageLog) {
   return {
     /** To be called after commits, with no transaction open. */
     committed(): void {
-      const bytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+      const bytes = statSync(logPath(path), { throwIfNoEntry: false })?.size ?? 0
       if (bytes < logBytes) return
       if (state === 'copied' || state === 'helperless' || bytes > logBytesMax) {
         // The file keeps its size when the log starts again, so it would always look full: cut it.

@@ -13,9 +13,9 @@ import type { Change, Write, Written } from './points-write.ts'
  */
 export const pointsPerSlice = 24
 const pointsPerStep = 8
-/** While searches come this often, writes take a quarter of the thread's time at most: they leave three times as long to the others. */
+/** While searches come this often, writes take a fifth of the thread's time at most: they leave four times as long to the others. */
 const searchesKeepComingMs = 50
-const leftPerWork = 3
+const leftPerWork = 4
 /** Operations that may wait; callers hold at most a few batches each. */
 const operationsMax = 200_000
 
@@ -207,20 +207,25 @@ function takeSlice(jobs: (Job | Task)[]): Job[] {
 
 /** A fault fails every call of the slice: what else they wrote may be applied, as the port allows. */
 async function runSlice(file: PointsFile, slice: Job[], turns: Turns): Promise<void> {
-  let written: { job: Job; changes: Change[]; added: number }[]
+  let done: { result: { job: Job; changes: Change[]; added: number }[]; durable: Promise<void> }
   try {
-    written = file.transaction(() => slice.map((job) => ({ job, ...job.write() })))
+    done = file.transaction(() => slice.map((job) => ({ job, ...job.write() })))
   } catch (error) {
     for (const job of slice) job.reject(error)
     return
   }
+  const { result: written, durable } = done
+  // Awaited below, behind steps of the indexes.
+  durable.catch(() => undefined)
   for (const { job, added } of written) job.target.committed(added)
   for (const { job, changes } of written) {
     for (let i = 0; i < changes.length; i += pointsPerStep) {
       await turns.next()
       job.target.index(changes.slice(i, i + pointsPerStep))
     }
-    if (job.last) job.resolve()
+    // The next slice goes on meanwhile.
+    if (job.last) durable.then(job.resolve, job.reject)
+    else durable.catch(job.reject)
   }
 }
 

@@ -17,8 +17,16 @@ function writesOf(count: number): Write[] {
   }))
 }
 
-function open({ indexed, written }: { indexed(changes: Change[]): void; written?(): void }) {
-  const queue = createWriteQueue({ transaction: (work) => work() } as Partial<PointsFile> as PointsFile)
+interface Parts {
+  indexed(changes: Change[]): void
+  written?(): void
+  /** When a transaction is on disk. */
+  durable?(): Promise<void>
+}
+
+function open({ indexed, written, durable = async () => {} }: Parts) {
+  const file = { transaction: (work) => ({ result: work(), durable: durable() }) } as Partial<PointsFile>
+  const queue = createWriteQueue(file as PointsFile)
   const target: WriteTarget = {
     exists: () => true,
     write(writes) {
@@ -42,7 +50,7 @@ test('an index takes few points at a time', async () => {
   expect(Math.max(...steps)).toBeLessThan(10)
 })
 
-test('while searches keep coming, the thread rests after each slice for twice as long as it took', async () => {
+test('while searches keep coming, the thread rests after each slice for four times as long as it took', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const begunMs: number[] = []
@@ -62,7 +70,36 @@ test('while searches keep coming, the thread rests after each slice for twice as
   }
   await adding
   expect(begunMs).toHaveLength(10)
-  for (const [n, at] of begunMs.slice(1).entries()) expect(at - begunMs[n]!).toBeGreaterThanOrEqual(15)
+  for (const [n, at] of begunMs.slice(1).entries()) expect(at - begunMs[n]!).toBeGreaterThanOrEqual(20)
+})
+
+test('a write resolves when all of it is on disk; the thread goes on meanwhile', async () => {
+  const reached: PromiseWithResolvers<void>[] = []
+  let indexed = 0
+  const { queue, target } = open({
+    indexed(changes) {
+      indexed += changes.length
+    },
+    durable() {
+      const one = Promise.withResolvers<void>()
+      reached.push(one)
+      return one.promise
+    },
+  })
+  const ended: string[] = []
+  const first = queue.add(target, writesOf(30)).then(() => ended.push('first resolved'))
+  const second = queue.add(target, writesOf(30)).catch(() => ended.push('second rejected'))
+  await vi.waitFor(() => expect(indexed).toBe(60))
+  expect(ended).toEqual([])
+  const [one, ...others] = reached
+  one!.resolve()
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(ended).toEqual([])
+  for (const each of others.slice(0, -1)) each.resolve()
+  await first
+  others.at(-1)!.reject(new Error('input/output error'))
+  await second
+  expect(ended).toEqual(['first resolved', 'second rejected'])
 })
 
 test('writes go on between searches that leave the event loop no turn', async () => {
