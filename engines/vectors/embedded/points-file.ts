@@ -149,7 +149,7 @@ function logPath(path: string): string {
   return `${path}-wal`
 }
 
-/** Brings what was written to a file to disk, in a thread of the system's pool: writes of the meantime share the next sync. */
+/** Syncs a file to disk in a thread of the system's pool: writes of the meantime share the next sync. */
 function openDisk(path: string) {
   const file = openSync(path, 'r+')
   const sync = promisify(fdatasync)
