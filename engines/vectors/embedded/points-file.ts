@@ -52,15 +52,10 @@ export function openPointsFile(directory: string, collections: string[], dimensi
   const file = {
     /** Runs `work` in one transaction, which others see at once. `durable` resolves when it is on disk. */
     transaction<T>(work: () => T): { result: T; durable: Promise<void> } {
-      // Else the thread, and every search with it, would wait for the disk.
-      writer.exec('pragma synchronous = normal')
-      try {
-        const result = inTransaction(writer, work)
-        return { result, durable: disk.reached() }
-      } finally {
-        writer.exec('pragma synchronous = full')
-        checkpoints.committed()
-      }
+      const result = withoutSync(writer, () => inTransaction(writer, work))
+      const durable = disk.reached()
+      checkpoints.committed()
+      return { result, durable }
     },
     generations: () =>
       allRows<{ generation: number; state: GenerationState }>(
@@ -142,6 +137,16 @@ function demandValue(db: DatabaseSync, key: string, value: number): void {
       'invalid_configuration',
       `The vector points on disk have ${key} ${found}, not ${value}: use another data directory or rebuild.`,
     )
+  }
+}
+
+/** Commits of `work` do not wait for the disk: else the thread would, and every search with it. */
+function withoutSync<T>(db: DatabaseSync, work: () => T): T {
+  db.exec('pragma synchronous = normal')
+  try {
+    return work()
+  } finally {
+    db.exec('pragma synchronous = full')
   }
 }
 

@@ -207,7 +207,7 @@ function takeSlice(jobs: (Job | Task)[]): Job[] {
 
 /** A fault fails every call of the slice: what else they wrote may be applied, as the port allows. */
 async function runSlice(file: PointsFile, slice: Job[], turns: Turns): Promise<void> {
-  let done: { result: { job: Job; changes: Change[]; added: number }[]; durable: Promise<void> }
+  let done: ReturnType<typeof file.transaction<({ job: Job } & Written)[]>>
   try {
     done = file.transaction(() => slice.map((job) => ({ job, ...job.write() })))
   } catch (error) {
@@ -215,7 +215,7 @@ async function runSlice(file: PointsFile, slice: Job[], turns: Turns): Promise<v
     return
   }
   const { result: written, durable } = done
-  // Awaited below, behind steps of the indexes.
+  // Where it fails before the steps of the indexes are done, jobs hear of it only then.
   durable.catch(() => undefined)
   for (const { job, added } of written) job.target.committed(added)
   for (const { job, changes } of written) {
