@@ -83,6 +83,9 @@ async function readMirrorRest({ env, engines }: Pick<LagParts, 'env' | 'engines'
   return sleepAfterMin > 0 && (await mirrorMaySleep(engines.relational)) ? 'asleep' : null
 }
 
+/** Only an operator sets a group back that has read all: that is seen in one reading of so many. */
+const wholeEvery = 3
+
 /**
  * Only how far each group is behind: what can be read every few seconds at little cost. Which groups there are is asked again when
  * the generations of an index change, and now and then.
@@ -92,6 +95,8 @@ export function openGroupLags(
 ) {
   const { relational } = parts.engines
   let changes = 0
+  let last: GroupPositions[] = []
+  let reads = 0
   let kept: { groups: ReaderGroup[]; readAt: number } | undefined
   const notices = hearNotices({ relational, log: parts.log }, 'flotilla_index_generations', () => {
     changes++
@@ -106,7 +111,9 @@ export function openGroupLags(
   }
   return {
     async read(): Promise<Pick<GroupLag, 'group' | 'lag'>[]> {
-      const read = await readPositions(parts, await groups())
+      const since = reads++ % wholeEvery === 0 ? [] : last
+      const read = await readPositions(parts, await groups(), since)
+      last = read.map(({ positions }) => positions)
       return read.map(({ known, positions }) => ({
         group: known.group,
         lag: totalOf(partitionLags(positions)),
@@ -119,12 +126,14 @@ export function openGroupLags(
 async function readPositions(
   { engines, locations }: Omit<LagParts, 'env'>,
   groups: readonly ReaderGroup[],
+  since?: readonly GroupPositions[],
 ): Promise<{ known: ReaderGroup; positions: GroupPositions }[]> {
   const positions = await engines.eventLog.groupPositions(
     groups.map(({ groupId, topic }) => ({
       group: groupId,
       topic: locations.get(topic)?.physicalName ?? topic,
     })),
+    since,
   )
   return groups.map((known, index) => ({ known, positions: positions[index]! }))
 }

@@ -130,8 +130,11 @@ export interface Groups {
   /** Groups that have a committed position or members; throw-away groups of tails are left out. */
   listGroups(): Promise<string[]>
   groupState(group: string, topic: string): Promise<GroupState>
-  /** Where groups are and what their topics hold, in their order, by few requests. Throws `not_found`, `log_unavailable`. */
-  groupPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]>
+  /**
+   * Where groups are and what their topics hold, in their order, by few requests. A group that had read all in `since`, an
+   * earlier answer, may be given as it was then while its topic has nothing new. Throws `not_found`, `log_unavailable`.
+   */
+  groupPositions(groups: readonly GroupTopic[], since?: readonly GroupPositions[]): Promise<GroupPositions[]>
   /** Sets positions of a group without members; throws AppError `group_active` when it has some. */
   setPositions(
     group: string,

@@ -16,14 +16,8 @@ import type { Claim } from '../membership.ts'
 import type { CommittedPosition } from '../port.ts'
 import { refusalOf, responseOf } from './calls.ts'
 import { type Cluster, type Connections, isCoordinatorAway } from './cluster.ts'
-import {
-  assignerName,
-  commitPositions,
-  decodeAssignment,
-  encodeAssignments,
-  encodeClaim,
-  fetchPositions,
-} from './groups.ts'
+import { fetchPositions } from './group-positions.ts'
+import { assignerName, commitPositions, decodeAssignment, encodeAssignments, encodeClaim } from './groups.ts'
 
 export interface SessionOptions {
   group: string

@@ -1,6 +1,5 @@
 /**
- * Consumer groups at their coordinators: lists and deletes them, reads and sets their positions. Where many of them are, and
- * what their topics hold, is asked every few seconds.
+ * Consumer groups at their coordinators: lists and deletes them, reads and sets their positions.
  *
  * Assignment is sticky: each member says what it owns, and the leader of the group moves as few partitions as an even share
  * needs. A partition that moves is first taken from its owner; only when all have joined again, without it, does the next one
@@ -17,15 +16,14 @@ import {
   encodeConsumerProtocolSubscription,
   listGroupsV4,
   offsetCommitV8,
-  offsetFetchV8,
 } from '@platformatic/kafka'
 import { deadlines } from '#lib/deadlines.ts'
-import { AppError } from '#lib/errors.ts'
-import { groupActive, logUnavailable } from '../faults.ts'
+import { groupActive } from '../faults.ts'
 import { assignSticky, type Claim } from '../membership.ts'
-import type { CommittedPosition, GroupPositions, GroupState, GroupTopic } from '../port.ts'
+import type { CommittedPosition, GroupState, GroupTopic } from '../port.ts'
 import { type RepeatedCalls, refusalOf } from './calls.ts'
 import type { Cluster } from './cluster.ts'
+import { createGroupPositions, fetchPositions, numbersOf } from './group-positions.ts'
 import type { LogRanges } from './log-ranges.ts'
 
 /** Under whose name something is committed. */
@@ -45,7 +43,6 @@ const hasMembers: ReadonlySet<string> = new Set([
 
 export function createGroups({ ask }: RepeatedCalls, cluster: Cluster, ranges: LogRanges) {
   const connections = cluster.connections(deadlines.engine.logRequestMs)
-  const asking = cluster.connections(deadlines.engine.logAskMs)
 
   function committed(group: string, topic: string): Promise<CommittedPosition[]> {
     return ask(async () => {
@@ -63,28 +60,8 @@ export function createGroups({ ask }: RepeatedCalls, cluster: Cluster, ranges: L
       }),
     )
   }
-  async function readPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]> {
-    const held = await ranges.rangesOf(groups.map(({ topic }) => topic))
-    const placed = await Promise.all(
-      groups.map(async ({ group, topic }) => ({
-        asked: { group, topic, partitions: numbersOf(held.get(topic)!) },
-        node: await cluster.coordinator(group),
-      })),
-    )
-    const answers = [...Map.groupBy(placed, ({ node }) => node)].map(async ([node, led]) => {
-      const found = await fetchPositions(
-        await asking.to(node),
-        led.map(({ asked }) => asked),
-      )
-      return led.map((one, index) => [one, found[index]!] as const)
-    })
-    const committed = new Map((await Promise.all(answers)).flat())
-    return placed.map((one) => {
-      const { group, topic } = one.asked
-      return { group, topic, committed: committed.get(one)!, ranges: held.get(topic)! }
-    })
-  }
   return {
+    groupPositions: createGroupPositions(cluster, ranges),
     listGroups: (): Promise<string[]> =>
       ask(async () => {
         const { brokers } = await cluster.metadata([])
@@ -104,19 +81,6 @@ export function createGroups({ ask }: RepeatedCalls, cluster: Cluster, ranges: L
           ownedIn(topic, memberAssignment).map((partition) => ({ partition, clientId })),
         ),
         committed: positions,
-      }
-    },
-    /** With one question to each coordinator and each leader. */
-    async groupPositions(groups: readonly GroupTopic[]): Promise<GroupPositions[]> {
-      for (let failures = 0; ; failures++) {
-        try {
-          return await readPositions(groups)
-        } catch (error) {
-          if (error instanceof AppError) throw error
-          // A coordinator or leader may have moved: then the second question finds it.
-          for (const { group } of groups) cluster.forgetCoordinator(group)
-          if (failures > 0) throw logUnavailable(error)
-        }
       }
     },
     /**
@@ -153,29 +117,6 @@ export function createGroups({ ask }: RepeatedCalls, cluster: Cluster, ranges: L
   }
 }
 
-/** Positions by group, in their order; partitions without one are absent. Rejects when one of the groups is refused. */
-export async function fetchPositions(
-  to: Connection,
-  asked: readonly (GroupTopic & { partitions: number[] })[],
-): Promise<CommittedPosition[][]> {
-  const byGroup = Map.groupBy(asked, ({ group }) => group)
-  const { groups } = await offsetFetchV8.api.async(
-    to,
-    [...byGroup].map(([groupId, parts]) => ({
-      groupId,
-      memberEpoch: notKnown,
-      topics: parts.map(({ topic, partitions }) => ({ name: topic, partitionIndexes: partitions })),
-    })),
-    false,
-  )
-  return asked.map(({ group, topic }) => {
-    const found = groups.find(({ groupId }) => groupId === group)?.topics.find(({ name }) => name === topic)
-    return (found?.partitions ?? []).flatMap(({ partitionIndex: partition, committedOffset, metadata }) =>
-      committedOffset < 0n ? [] : [{ partition, offset: Number(committedOffset), metadata: metadata ?? '' }],
-    )
-  })
-}
-
 /** Rejects when one of them is refused. */
 export async function commitPositions(
   to: Connection,
@@ -195,10 +136,6 @@ export async function commitPositions(
 /** Between two assignments a member has none. */
 function ownedIn(topic: string, assignment: Buffer): number[] {
   return assignment.length === 0 ? [] : decodeAssignment(topic, assignment).partitions
-}
-
-function numbersOf(partitions: readonly { partition: number }[]): number[] {
-  return partitions.map(({ partition }) => partition)
 }
 
 interface Assignment {

@@ -115,6 +115,12 @@ export function createLogRanges(cluster: Cluster) {
   async function ranges(topic: string, partitions?: number[]): Promise<PartitionRange[]> {
     return (await read([{ topic, partitions }])).get(topic)!
   }
+  /** By topic and partition, with one question to each leader. */
+  const endsOf = (topics: readonly string[]): Promise<Offsets> =>
+    offsetsAt(
+      ListOffsetTimestamps.LATEST,
+      [...new Set(topics)].map((topic) => ({ topic })),
+    )
   return {
     ranges,
     /** As `ranges`, of all partitions that there are at this moment. */
@@ -126,9 +132,9 @@ export function createLogRanges(cluster: Cluster) {
     rangesOf: (topics: readonly string[]) => read([...new Set(topics)].map((topic) => ({ topic }))),
     /** The ends alone, of all partitions. */
     async ends(topic: string): Promise<{ partition: number; end: number }[]> {
-      const ends = (await offsetsAt(ListOffsetTimestamps.LATEST, [{ topic }])).get(topic)!
-      return [...ends].map(([partition, end]) => ({ partition, end }))
+      return [...(await endsOf([topic])).get(topic)!].map(([partition, end]) => ({ partition, end }))
     },
+    endsOf,
   }
 }
 

@@ -197,6 +197,33 @@ function describePositions(world: World): void {
     expect(await log.groupPositions([])).toEqual([])
   })
 
+  test('positions asked again are current where records came or the group had not read all', async () => {
+    const log = await world.client()
+    const [quiet, busy] = [await world.topic(log), await world.topic(log)]
+    const [done, behind] = [world.name('group'), world.name('group')]
+    for (const topic of [quiet, busy]) {
+      await log.append(topic, 0, numbered(3))
+      await log.setPositions(done, topic, [{ partition: 0, offset: 3 }])
+    }
+    await log.setPositions(behind, quiet, [{ partition: 0, offset: 1 }])
+    const groups = [
+      { group: behind, topic: quiet },
+      { group: done, topic: busy },
+      { group: done, topic: quiet },
+    ]
+    const first = await log.groupPositions(groups)
+    expect(await log.groupPositions(groups, first)).toEqual(first)
+    await log.append(busy, 0, numbered(2))
+    await log.setPositions(behind, quiet, [{ partition: 0, offset: 2 }])
+    const again = await log.groupPositions(groups, first)
+    expect(again).toEqual(await log.groupPositions(groups))
+    expect(again.map(({ committed }) => committed[0]!.offset)).toEqual([2, 3, 3])
+    expect(again.map(({ ranges }) => ranges[0]!.end)).toEqual([3, 5, 3])
+    // One that is asked for the first time is not in the earlier answer.
+    const more = [...groups, { group: behind, topic: busy }]
+    expect(await log.groupPositions(more, again)).toEqual(await log.groupPositions(more))
+  })
+
   test('positions of a topic that does not exist are refused', async () => {
     const log = await world.client()
     const asked = [{ group: world.name('group'), topic: world.name('missing') }]

@@ -25,14 +25,17 @@ test('a sample asks the database for nothing, and a new generation is in the nex
     },
   }
   // Every group has read all but one record of one partition.
+  const since: number[] = []
   const eventLog: Pick<EventLog, 'groupPositions'> = {
-    groupPositions: async (groups) =>
-      groups.map(({ group, topic }) => ({
+    groupPositions: async (groups, earlier = []) => {
+      since.push(earlier.length)
+      return groups.map(({ group, topic }) => ({
         group,
         topic,
         committed: [{ partition: 0, offset: 9, metadata: '' }],
         ranges: [{ partition: 0, start: 0, end: 10 }],
-      })),
+      }))
+    },
   }
   const lags = openGroupLags({
     engines: { eventLog: eventLog as EventLog, relational: counted },
@@ -52,5 +55,12 @@ test('a sample asks the database for nothing, and a new generation is in the nex
      values ('vectors', 1, 'live'), ('vectors', 2, 'building') returning ${noticeOn('flotilla_index_generations')}`,
   )
   await eventually('the rebuild is seen', async () => (await groups()).includes('vector-writer.rebuild'))
+  // Two readings of three go on from the one before.
+  const next = async () => {
+    await lags.read()
+    return since.at(-1)! > 0
+  }
+  const [one, two, three] = [await next(), await next(), await next()]
+  expect([one, two, three].filter((goesOn) => goesOn)).toHaveLength(2)
   await lags.close()
 })

@@ -27,7 +27,13 @@ function open() {
     {
       cluster,
       quiet: createQuietFetcher(cluster),
-      ranges: { ranges: ask, rangesNow: ask, rangesOf: async () => new Map(), ends: ask },
+      ranges: {
+        ranges: ask,
+        rangesNow: ask,
+        rangesOf: async () => new Map(),
+        ends: ask,
+        endsOf: async () => new Map(),
+      },
       log: silentLog,
       isCompacted: async () => false,
     },
