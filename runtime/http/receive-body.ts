@@ -131,11 +131,15 @@ function createBlocks(lengthMax: number) {
   }
 }
 
-/** One body of blocks, whose memory is given back as they are copied. Throws AppError `overloaded` when there is no memory. */
-export function joinBlocks(blocks: readonly Uint8Array[]): Buffer {
+/**
+ * One body of blocks, whose memory is given back as they are copied; in `room` where it is shorter than that: the caller must
+ * be done with it before the next one. Throws AppError `overloaded` when there is no memory.
+ */
+export function joinBlocks(blocks: readonly Uint8Array[], room?: ArrayBuffer): Buffer {
   const [first, ...others] = blocks
   if (first && others.length === 0) return Buffer.from(first.buffer, first.byteOffset, first.byteLength)
-  const whole = allocate(blocks.reduce((sum, block) => sum + block.length, 0))
+  const length = blocks.reduce((sum, block) => sum + block.length, 0)
+  const whole = room && length < room.byteLength ? Buffer.from(room, 0, length) : allocate(length)
   let at = 0
   for (const block of blocks) {
     whole.set(block, at)

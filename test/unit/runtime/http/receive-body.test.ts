@@ -50,6 +50,18 @@ describe('a body', () => {
     expect(large.map((piece) => piece.length)).toEqual([0, 0])
   })
 
+  test('is joined in the room that is given for it, where it is shorter than that, which others may use after it', () => {
+    const room = new ArrayBuffer(8)
+    const blocks = (...bytes: number[]) => bytes.map((byte) => new Uint8Array([byte, byte]))
+    const short = joinBlocks(blocks(1, 2, 3), room)
+    expect([...short]).toEqual([1, 1, 2, 2, 3, 3])
+    expect(short.buffer).toBe(room)
+    const long = joinBlocks(blocks(4, 5, 6, 7), room)
+    expect([...long]).toEqual([4, 4, 5, 5, 6, 6, 7, 7])
+    expect(long.buffer).not.toBe(room)
+    expect([...short]).toEqual([1, 1, 2, 2, 3, 3])
+  })
+
   test('takes memory for received bytes, and never for announced ones', async () => {
     const taken: number[] = []
     class Counted extends ArrayBuffer {
