@@ -84,7 +84,7 @@ async function readMirrorRest({ env, engines }: Pick<LagParts, 'env' | 'engines'
 }
 
 /** Only an operator sets a group back that has read all: that is seen in one reading of so many. */
-const wholeEvery = 3
+const wholeEvery = 6
 
 /**
  * Only how far each group is behind: what can be read every few seconds at little cost. Which groups there are is asked again when
