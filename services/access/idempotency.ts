@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
+import { backoffMs, sleep } from '#lib/backoff.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { operationOf } from '#services/access/audit/trail/audit.ts'
@@ -15,6 +16,8 @@ const keptHours = 24
 /** A request that has been pending for longer lost its process: it runs again with the same seed. */
 const pendingSeconds = 60
 const racesMax = 3
+/** Pauses between looks at the row of a request that is running. */
+const looks = { baseMs: 20, maxMs: 200 } as const
 
 export interface Answer {
   statusCode: number
@@ -29,6 +32,8 @@ interface IdempotentRequest {
   /** SHA-256 of the body; the same key with another body is refused. */
   bodyHash: Buffer
   log: Logger
+  /** How long to wait for the answer of a request that is running under the key. Default 0: it is refused at once. */
+  waitMs?: number
 }
 
 export interface Attempt {
@@ -41,7 +46,8 @@ export interface Attempt {
 /**
  * Runs `work` once for a key and gives its answer; a repeated request gets that answer again (`replayed`). When work throws,
  * the next request runs with the same seed.
- * Throws AppError `idempotency_conflict` for another body, `idempotency_in_progress` while the first is running.
+ * Throws AppError `idempotency_conflict` for another body, `idempotency_in_progress` while the first is running, and that for
+ * longer than `waitMs`.
  */
 export async function withIdempotency(
   relational: Relational,
@@ -94,19 +100,25 @@ export function idOfSeed(seed: string, purpose: string): string {
 
 /** The attempt that this request may make, or the answer of an earlier one. */
 async function begin(relational: Relational, request: IdempotentRequest): Promise<Attempt | Answer> {
-  for (let races = 0; races < racesMax; races++) {
-    const attempt = await claim(relational, request)
+  const until = performance.now() + (request.waitMs ?? 0)
+  let mayClaim = true
+  let races = 0
+  for (let look = 0; ; look++) {
+    const attempt = mayClaim ? await claim(relational, request) : undefined
     if (attempt) return attempt
     const row = await readRow(relational, request)
-    if (!row) continue
-    if (!Buffer.from(row.body_hash).equals(request.bodyHash)) {
+    if (row && !Buffer.from(row.body_hash).equals(request.bodyHash)) {
       throw new AppError(
         'idempotency_conflict',
         'This Idempotency-Key was used with another body; use a new key.',
       )
     }
-    if (row.status_code !== null) return { statusCode: row.status_code, body: row.body ?? '' }
-    break
+    if (row && row.status_code !== null) return { statusCode: row.status_code, body: row.body ?? '' }
+    // The work of the first may have thrown meanwhile.
+    mayClaim = !row || row.is_lost
+    if (mayClaim && ++races < racesMax) continue
+    if (performance.now() >= until) break
+    await sleep(looks.baseMs + backoffMs(look, looks))
   }
   throw new AppError(
     'idempotency_in_progress',
@@ -138,11 +150,15 @@ interface Row {
   body_hash: Buffer
   status_code: number | null
   body: string | null
+  /** Pending, and its process is gone, or its work threw. */
+  is_lost: boolean
 }
 
 async function readRow(relational: Relational, request: IdempotentRequest): Promise<Row | undefined> {
   const { rows } = await relational.query<Row>(
-    `select body_hash, status_code, body from platform.idempotency_keys where scope = $1 and key = $2`,
+    `select body_hash, status_code, body,
+       status_code is null and started_at < now() - make_interval(secs => ${pendingSeconds}) as is_lost
+     from platform.idempotency_keys where scope = $1 and key = $2`,
     [request.scope, request.key],
   )
   return rows[0]
@@ -163,23 +179,24 @@ export const idempotencyProblems = ['idempotency_conflict', 'idempotency_in_prog
 /**
  * Runs `work` once for the key of this caller and operation, and answers what it resolved with (any JSON) and the status
  * that it set. Ids that `work` makes from `seed` are the same however often it runs; without the header it runs with
- * none. `part` is what of the operation the key belongs to, where one route serves several. An answer that was given before has the
+ * none. `part` is what of the operation the key belongs to, where one route serves several; `waitMs` how long a request waits for
+ * the first one under its key. An answer that was given before has the
  * header Idempotency-Replayed. Throws AppError `validation_failed` for a malformed key, `idempotency_conflict` for another body under the same
- * key, `idempotency_in_progress` while the first request is running.
+ * key, `idempotency_in_progress` while the first request is running for longer than that.
  */
 export async function idempotent<T>(
   { relational, log }: { relational: Relational; log: Logger },
   request: FastifyRequest,
   reply: FastifyReply,
   work: (seed: string | undefined) => Promise<T>,
-  part?: string,
+  { part, waitMs }: { part?: string; waitMs?: number } = {},
 ): Promise<T> {
   const key = keyOf(request)
   if (key === undefined) return work(undefined)
   const scope = [callerOf(request).uid, operationOf(request), ...(part === undefined ? [] : [part])].join('/')
   const answer = await withIdempotency(
     relational,
-    { scope, key, bodyHash: bodyHashOf(request), log },
+    { scope, key, bodyHash: bodyHashOf(request), log, ...(waitMs === undefined ? {} : { waitMs }) },
     async ({ seed }) => {
       const body = JSON.stringify(await work(seed))
       return { statusCode: reply.statusCode, body }

@@ -149,6 +149,15 @@ describe('a dispatch', () => {
     expect([other.status, other.json.code]).toEqual([409, 'idempotency_conflict'])
   })
 
+  it('is made once when its key comes nine times at once', async () => {
+    const headers = { 'idempotency-key': randomUUID() }
+    const key = await platform.keyOf('nine-at-once', { tier: 'research-agent', access: 'member' })
+    const sent = { body: { message: 'x' }, headers, key }
+    const nine = await Promise.all(Array.from({ length: 9 }, () => platform.call('POST', '/dispatch', sent)))
+    expect(nine.map(({ status }) => status)).toEqual(Array(9).fill(202))
+    expect(new Set(nine.map(({ json }) => json.goalId)).size).toBe(1)
+  })
+
   it.each<[string, object, number, string]>([
     ['no message', {}, 422, 'validation_failed'],
     ['an empty text', { message: ' ' }, 422, 'validation_failed'],

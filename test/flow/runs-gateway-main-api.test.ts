@@ -51,6 +51,14 @@ it('a message is accepted, its events are followed, and it is listed', async () 
   )
 })
 
+it('a key that comes nine times at once starts one run', async () => {
+  const headers = { 'idempotency-key': randomUUID() }
+  const body = { appName: 'whale', newMessage: message('once') }
+  const nine = await Promise.all(Array.from({ length: 9 }, () => api('POST', '/runs', body, { headers })))
+  expect(nine.map(({ status }) => status)).toEqual(Array(9).fill(202))
+  expect(new Set(nine.map(({ data }) => data.runId)).size).toBe(1)
+})
+
 it('requests refused at the run gateway are refused here', async () => {
   const newMessage = message('x')
   expect((await api('POST', '/runs', { newMessage })).status).toBe(422)

@@ -340,6 +340,24 @@ describe('an Idempotency-Key', () => {
     expect(stream.ids()).toEqual([1])
   })
 
+  it('sent nine times at once starts one run, to which all attach', async () => {
+    platform.script('pulse', ({ number }) => [{ waitMs: 300 }, { text: `run ${number}` }])
+    const key = await platform.keyOf('nine-at-once', { tier: 'research-agent', access: 'member' })
+    const before = runsOf('pulse').length
+    const headers = { 'idempotency-key': randomUUID() }
+    const nine = await Promise.all(
+      Array.from({ length: 9 }, () => platform.run('pulse', 'x', { headers, key })),
+    )
+    expect(nine.map(({ status }) => status)).toEqual(Array(9).fill(200))
+    expect(new Set(nine.map(({ text }) => text)).size).toBe(1)
+    for (const name of ['x-run-id', 'x-session-id']) {
+      expect(new Set(nine.map((answer) => answer.headers.get(name))).size).toBe(1)
+    }
+    expect(nine.filter((answer) => answer.headers.get('idempotency-replayed') === null)).toHaveLength(1)
+    expect(runsOf('pulse').length).toBe(before + 1)
+    platform.script('pulse', echoScript)
+  })
+
   it('with another body is refused; with another agent it is another key', async () => {
     const headers = { 'idempotency-key': randomUUID() }
     const first = await platform.run('whale', 'x', { headers })

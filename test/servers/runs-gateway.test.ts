@@ -1,5 +1,6 @@
 /** Run gateways as processes on distributed engines: one is killed in the middle of a stream, and another goes on. */
 
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -55,10 +56,10 @@ function urlOf({ home }: ServiceProcess): string {
   return JSON.parse(readFileSync(join(home, 'run', 'addresses.json'), 'utf8')).agent_gateway_url
 }
 
-const run = (url: string, text: string) =>
+const run = (url: string, text: string, headers: Record<string, string> = {}) =>
   fetch(`${url}/whale/run`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
     body: JSON.stringify({ newMessage: message(text) }),
   })
 
@@ -75,6 +76,20 @@ it('both gateways answer, and both follow every run', async () => {
       expect(stream.ids()).toEqual([1])
     }
   }
+})
+
+it('a key that comes nine times at once, at both gateways, starts one run', async () => {
+  const before = node.runs.filter(({ app }) => app === 'whale').length
+  const idempotencyKey = randomUUID()
+  const nine = await Promise.all(
+    Array.from({ length: 9 }, (_, n) =>
+      run(gateways[n % gateways.length]!.url, 'once', { 'idempotency-key': idempotencyKey }),
+    ),
+  )
+  expect(nine.map(({ status }) => status)).toEqual(Array(9).fill(200))
+  expect(new Set(nine.map(({ headers }) => headers.get('x-run-id'))).size).toBe(1)
+  expect(new Set(await Promise.all(nine.map((answer) => answer.text()))).size).toBe(1)
+  expect(node.runs.filter(({ app }) => app === 'whale')).toHaveLength(before + 1)
 })
 
 it('a stream goes on at another gateway when its own is killed, with every id once', async (context) => {

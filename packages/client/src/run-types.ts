@@ -54,8 +54,8 @@ export interface Run {
   error: RunError | null
   /** Agents that were named, and their runs. */
   joined: { agent: string; runId: string }[]
-  /** Agents that were named and did not join. */
-  skipped: { agent: string; reason: string }[]
+  /** Agents that were named and did not join. With `count` it is so many names, of which none is listed. */
+  skipped: { agent: string; reason: string; count?: number }[]
   createdAt: string
   startedAt: string | null
   endedAt: string | null

@@ -12,8 +12,6 @@ export interface Mention {
 
 /** What may be the name of an agent; `@` in front of anything else is no mention. */
 const nameShape = /^[A-Za-z][A-Za-z0-9_-]{1,31}$/
-/** Distinct names that are reported: the rules let far fewer join. */
-const mentionsMax = 64
 
 /**
  * `@name` in any case, and codenames in capitals, as whole words; not in code, quoted lines, addresses and identifiers
@@ -27,7 +25,7 @@ export function findMentions(text: string, names: Iterable<string>): Mention[] {
     for (const { word, at } of wordsOf(paragraph)) {
       const name = at && known.has(word.toUpperCase()) ? word.toUpperCase() : word
       const wanted = at ? nameShape.test(word) : known.has(word)
-      if (!wanted || found.size >= mentionsMax) continue
+      if (!wanted) continue
       const key = `${at ? '@' : ''}${name}`
       if (!found.has(key)) found.set(key, { name, at })
     }

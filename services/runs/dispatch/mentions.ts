@@ -11,6 +11,7 @@ import {
   type Content,
   isFault,
   type RunEvent,
+  type Skipped,
   type SkipReason,
   spokenText,
 } from '../state/types.ts'
@@ -50,7 +51,7 @@ function naming(
 
 export interface Joined {
   joined: { agent: string; runId: string; slug: string }[]
-  skipped: { agent: string; reason: SkipReason }[]
+  skipped: Skipped[]
 }
 
 /** Those that the run's own message names, while the run is in this state; null where it is not any more. */
@@ -112,7 +113,7 @@ const mentionLimits = {
   pairMax: 2,
 } as const
 
-/** Names that nobody has, reported of one message. */
+/** Names that nobody has, listed of one message; the others are counted. */
 const unknownMax = 8
 
 /** What the root message has started so far. */
@@ -150,6 +151,8 @@ export function chooseMentions(
     if (reason) skipped.push({ agent: name, reason })
     else join.push(node)
   }
+  const more = unknown - unknownMax
+  if (more > 0) skipped.push({ agent: `${more} more`, reason: 'unknown', count: more })
   return { join, skipped }
 }
 

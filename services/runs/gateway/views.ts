@@ -42,10 +42,17 @@ export const run = Type.Object(
     joined: Type.Array(Type.Object({ agent: Type.String(), runId: Type.String() }), {
       description: 'Agents that this run, or its message, named.',
     }),
-    skipped: Type.Array(Type.Object({ agent: Type.String(), reason: Type.String() }), {
-      description:
-        'Those that were named and did not join: unknown, depth, fan_out, pair, budget or queue_full.',
-    }),
+    skipped: Type.Array(
+      Type.Object({
+        agent: Type.String(),
+        reason: Type.String(),
+        count: Type.Optional(Type.Integer({ description: 'So many names, of which none is listed.' })),
+      }),
+      {
+        description:
+          'Those that were named and did not join: unknown, depth, fan_out, pair, budget or queue_full.',
+      },
+    ),
     createdAt: time,
     startedAt: orNull(time),
     endedAt: orNull(time),

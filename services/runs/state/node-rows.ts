@@ -59,11 +59,11 @@ export async function writeProbes(executor: SqlExecutor, probed: readonly Probed
        insert into platform.outbox (topic, key, event_id, value, headers)
        select '${fleetEvents.name}', codename, gen_random_uuid()::text, jsonb_build_object(
            'event', case when alive then 'agent.spawned' else 'agent.terminated' end, 'agent', codename,
-           'task_id', ids.id, 'result', case when alive then '{}' else '{"reason":"node_away"}' end,
+           'task_id', coalesce(ids.id, gen_random_uuid()::text), 'result', case when alive then '{}' else '{"reason":"node_away"}' end,
            'ts', floor(extract(epoch from clock_timestamp()))::bigint),
          jsonb_build_object('agent', codename)
        from (select *, row_number() over (order by slug) as n from after where alive <> was_alive) as changed
-       join unnest($3::text[]) with ordinality as ids (id, n) on ids.n = changed.n)
+       left join unnest($3::text[]) with ordinality as ids (id, n) on ids.n = changed.n)
      select slug, status, status <> was or alive <> was_alive as changed from after`,
     [
       probed.map((node) => node.slug),
@@ -74,7 +74,7 @@ export async function writeProbes(executor: SqlExecutor, probed: readonly Probed
   return rows
 }
 
-/** For nodes that no file names any more. */
+/** For nodes that no file names any more; beyond them the events get other ids. */
 const spareIds = 64
 
 export interface NodeState {

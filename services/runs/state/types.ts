@@ -22,6 +22,13 @@ export interface RunError {
 /** Why a named agent did not join. */
 export type SkipReason = 'unknown' | 'depth' | 'fan_out' | 'pair' | 'budget' | 'queue_full'
 
+/** A named agent that did not join. With `count` it is so many names, of which none is listed. */
+export interface Skipped {
+  agent: string
+  reason: SkipReason
+  count?: number
+}
+
 /** Events of ADK as clients see them: camelCase, timestamp in seconds, invocationId = run id, author = codename. */
 export type { Content, Part, RunEvent }
 
@@ -46,7 +53,7 @@ export interface Run {
   attempt: number
   error: RunError | null
   joined: { agent: string; runId: string }[]
-  skipped: { agent: string; reason: SkipReason }[]
+  skipped: Skipped[]
   /** The text of the last final event, at most 2 kB. */
   summary: string | null
   /** uid of who called; '' for runs that the platform made. */

@@ -25,7 +25,7 @@ import type { RunGateway, RunParts } from '../gateway.ts'
 import { dispatchFor } from '../owned.ts'
 import { bodyBytesMax, dispatchRequest, readDispatchRequest } from '../requests.ts'
 import { dispatch, endOfDispatch, streamText, tellStarted, viewOfDispatch } from '../views.ts'
-import { registerStarted } from './started.ts'
+import { registerStarted, startWaitMs } from './started.ts'
 import { answerEvents } from './stream.ts'
 
 const description = `Every agent but the orchestrator gets the message in one session, and a goal is made for it, which every viewer may read and
@@ -127,14 +127,20 @@ async function startDispatch(
   reply: FastifyReply,
 ): Promise<Dispatch> {
   let made: Dispatch | undefined
-  const { goalId } = await idempotent(parts, request, reply, async (seed) => {
-    made = await parts.change(request, { action: 'dispatch.create', target: 'goal' }, async (notes) => {
-      const accepted = await accept(parts, request, seed)
-      notes?.describe({ target: `goal/${accepted.goalId}` })
-      return accepted
-    })
-    return { goalId: made.goalId }
-  })
+  const { goalId } = await idempotent(
+    parts,
+    request,
+    reply,
+    async (seed) => {
+      made = await parts.change(request, { action: 'dispatch.create', target: 'goal' }, async (notes) => {
+        const accepted = await accept(parts, request, seed)
+        notes?.describe({ target: `goal/${accepted.goalId}` })
+        return accepted
+      })
+      return { goalId: made.goalId }
+    },
+    { waitMs: startWaitMs },
+  )
   const found = made ?? (await readDispatch(parts.relational, goalId))
   if (found) return found
   throw new AppError('dispatch_not_found', 'The dispatch of this Idempotency-Key is not kept any more.')

@@ -23,6 +23,7 @@ import type { Run } from '../../state/types.ts'
 import type { RunGateway, RunParts } from '../gateway.ts'
 import { bodyBytesMax, type RunRequest, readRunRequest, runRequest } from '../requests.ts'
 import { endOfRun, joinQuery, run, runEvents, streamText, tellStarted, viewOfRun } from '../views.ts'
+import { startWaitMs } from './started.ts'
 import { answerEvents, answerWhole, type StartedRun } from './stream.ts'
 
 const description = `The agent of the path gets the message in the session of this user; an unknown session is made. Answers the events as Google
@@ -220,7 +221,7 @@ async function startRun(
       })
       return { runId: made.run.runId }
     },
-    asked.node.slug,
+    { part: asked.node.slug, waitMs: startWaitMs },
   )
   if (made) return made
   const run = await readRun(parts.relational, runId)

@@ -12,6 +12,9 @@ import type { RunParts } from '../gateway.ts'
 import { eventStream } from '../views.ts'
 import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery } from './stream.ts'
 
+/** How long a request waits for the first one under its Idempotency-Key: that accepts the run within milliseconds. */
+export const startWaitMs = 5_000
+
 interface Started<T> {
   name: 'run' | 'dispatch'
   tag: 'runs' | 'dispatches'

@@ -24,10 +24,15 @@ const created: Answer = {
 
 function ask(
   work: (attempt: Attempt) => Promise<Answer>,
-  { scope = 'whale/upsert', key = 'k', body = 'body' }: { scope?: string; key?: string; body?: string } = {},
+  {
+    scope = 'whale/upsert',
+    key = 'k',
+    body = 'body',
+    waitMs = 0,
+  }: { scope?: string; key?: string; body?: string; waitMs?: number } = {},
 ) {
   const bodyHash = createHash('sha256').update(body).digest()
-  return withIdempotency(relational, { scope, key, bodyHash, log: silentLog }, work)
+  return withIdempotency(relational, { scope, key, bodyHash, log: silentLog, waitMs }, work)
 }
 const answers = (answer: Answer) => async () => answer
 const never = async (): Promise<Answer> => {
@@ -92,6 +97,46 @@ test('of many at once exactly one runs', async () => {
     if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'idempotency_in_progress' })
     else expect(result.value).toMatchObject(created)
   }
+})
+
+test('one that may wait gets the answer of the first, and only as long as it may', async () => {
+  const goOn = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<void>()
+  const first = ask(async () => {
+    begun.resolve()
+    await goOn.promise
+    return created
+  })
+  await begun.promise
+  await expect(ask(never, { waitMs: 100 })).rejects.toMatchObject({ code: 'idempotency_in_progress' })
+  const waiting = Promise.all([ask(never, { waitMs: 30_000 }), ask(never, { waitMs: 30_000 })])
+  await expect(ask(never, { body: 'another', waitMs: 30_000 })).rejects.toMatchObject({
+    code: 'idempotency_conflict',
+  })
+  goOn.resolve()
+  expect(await first).toEqual({ ...created, replayed: false })
+  expect(await waiting).toEqual(Array.from({ length: 2 }, () => ({ ...created, replayed: true })))
+})
+
+test('one that waits does the work itself when the first one fails', async () => {
+  const fails = Promise.withResolvers<Answer>()
+  const seeds: string[] = []
+  const first = ask(({ seed }) => {
+    seeds.push(seed)
+    return fails.promise
+  })
+  await expect.poll(() => seeds.length).toBe(1)
+  const second = ask(
+    async ({ seed }) => {
+      seeds.push(seed)
+      return created
+    },
+    { waitMs: 30_000 },
+  )
+  fails.reject(new AppError('log_unavailable', 'The event log does not answer.'))
+  await expect(first).rejects.toMatchObject({ code: 'log_unavailable' })
+  expect(await second).toEqual({ ...created, replayed: false })
+  expect(seeds[1]).toBe(seeds[0])
 })
 
 test('one that is pending for over a minute lost its process: it runs again with the same seed', async () => {

@@ -73,9 +73,9 @@ describe('findMentions', () => {
     expect(found.join(' ')).toBe(named)
   })
 
-  it('names as many as could ever matter, whatever is written', () => {
+  it('finds every name, however many are written', () => {
     const text = Array.from({ length: 10_000 }, (_, n) => `@name${n}`).join(' ')
-    expect(findMentions(text, names)).toHaveLength(64)
+    expect(findMentions(`${text} WHALE`, names)).toHaveLength(10_001)
   })
 })
 

@@ -31,7 +31,7 @@ function choose(text: string, asked: Partial<Asked> = {}): { join: string[]; ski
   )
   return {
     join: join.map(({ codename }) => codename),
-    skipped: skipped.map(({ agent, reason }) => `${agent} ${reason}`),
+    skipped: skipped.map(({ agent, reason, count }) => [agent, reason, count ?? []].flat().join(' ')),
   }
 }
 
@@ -61,10 +61,14 @@ describe('chooseMentions', () => {
     expect(choose('@PULSE?', { named }).join).toEqual(['PULSE'])
   })
 
-  it('reports an unknown name only with @, and no more than eight', () => {
+  it('reports an unknown name only with @, eight by name and the others by their count', () => {
     expect(choose('NOBODY @somebody')).toEqual({ join: [], skipped: ['somebody unknown'] })
     const many = Array.from({ length: 20 }, (_, n) => `@name${n}`).join(' ')
-    expect(choose(`${many} @pulse`)).toMatchObject({ join: ['PULSE'], skipped: { length: 8 } })
+    const chosen = choose(`${many} @name3 @pulse`)
+    expect(chosen.join).toEqual(['PULSE'])
+    expect(chosen.skipped.slice(0, 8)).toEqual(Array.from({ length: 8 }, (_, n) => `name${n} unknown`))
+    expect(chosen.skipped.slice(8)).toEqual(['12 more unknown 12'])
+    expect(choose('@a1 @a2 @a3 @a4 @a5 @a6 @a7 @a8').skipped.at(-1)).toBe('a8 unknown')
   })
 
   it('stops at depth 3', () => {

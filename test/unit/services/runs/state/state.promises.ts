@@ -347,5 +347,20 @@ export function describeRows(open: () => Promise<Relational>): void {
       await writeProbes(relational, [])
       expect(await events()).toEqual(['agent.spawned', 'agent.terminated'])
     })
+
+    test('the fleet hears of every node that goes, however many go at once', async () => {
+      const all = Array.from({ length: 150 }, (_, n) => ({
+        slug: `a${n}`,
+        codename: `A${n}`,
+        answered: true,
+      }))
+      await ensureNodes(relational, all)
+      await writeProbes(relational, all)
+      await writeProbes(relational, [])
+      await away(61)
+      await writeProbes(relational, [])
+      const gone = (await outbox('fleet.events')).filter(({ event }) => event === 'agent.terminated')
+      expect(new Set(gone.map(({ task_id }) => task_id)).size).toBe(150)
+    })
   })
 }
