@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
-import type { GoalStatus, JsonValue, NoteStatus, Priority, WebhookEvent } from '#client/client.ts'
+import type { FiredEvent, GoalStatus, JsonValue, NoteStatus, Priority, WebhookEvent } from '#client/client.ts'
 import type { CollectionName } from '#engines/vectors/collections.ts'
 import type { ExampleAgent } from './example-agents.ts'
 
@@ -21,7 +21,7 @@ export interface DemoFleet {
   dispatches: { by: string; text: string }[]
   /** `answer`: the HTTP status that its receiver gives. */
   targets: { name: string; answer: number; events: WebhookEvent['event'][] }[]
-  events: (Pick<WebhookEvent, 'agent' | 'task_id' | 'event'> & { result: { [key: string]: JsonValue } })[]
+  events: (Pick<FiredEvent, 'agent' | 'task_id' | 'event'> & { result: { [key: string]: JsonValue } })[]
 }
 
 /** Roles of its agents begin so, and points have the tag. */

@@ -9,7 +9,7 @@ import { AppError } from '#lib/errors.ts'
 import { type Shown, tableOf } from '#operations/action.ts'
 import { readAddresses } from '#runtime/start/addresses.ts'
 import { homeOf } from '#runtime/start/settings.ts'
-import { webhookEvents } from '#services/webhooks/event.ts'
+import { firedEvents } from '#services/webhooks/event.ts'
 import { parseExact } from '#stidx/exact-json.ts'
 import { type Cli, describe, numberReader, withWide } from '../cli.ts'
 import { printResult } from '../output.ts'
@@ -33,7 +33,7 @@ export function registerWebhooksFire(webhooks: Program, cli: Cli): void {
   const fire = webhooks
     .command('fire')
     .description('send an event to the relay; accepted means that the log holds a delivery for each target')
-    .option('--event <event>', webhookEvents.join(', '))
+    .option('--event <event>', firedEvents.join(', '))
     .option('--agent <agent>', 'the agent that reports it, for example ATLAS')
     .option('--task-id <id>', 'of the task; for agent.spawned and agent.terminated any id of that occasion')
     .option('--result <json>', 'of the task, any JSON', parsed)

@@ -60,6 +60,7 @@ const testTargetAction = defineAction({
           ts: Math.floor(Date.now() / 1_000),
         }),
       ),
+      { byPlatform: true },
     )
     const deliveries = createDeliveries(platform.publisher, { partitionOf: async () => partition })
     const headers = requestId === undefined ? {} : { [headerNames.requestId]: requestId }

@@ -13,6 +13,7 @@ const signingSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 /** Targets that are there from the start: to wait for a change of the file takes longer than most tests. */
 const targets: Record<string, Record<string, unknown>> = {
   signed: { headers: { Authorization: `Bearer \${HOOK_TOKEN}` }, signing_secret: `\${HOOK_KEY}` },
+  asked: { events: ['task.input_required'] },
   flaky: { retry: 9 },
   picky: { retry: 2 },
   outage: { retry: 1 },
@@ -102,6 +103,14 @@ export function describeCourier(
       const { id } = verifyWebhook(first.headers, first.body, { secrets: [signingSecret] })
       expect(id).toMatch(/^[0-9A-HJKMNP-TV-Z]{26}$/)
       expect(first.connection).toBe(second.connection)
+    })
+
+    test('may be a question back of a run, for a target that lists it', async () => {
+      const sink = sinkOf('asked')
+      await world.fire('asked', [{ event: 'task.input_required', task_id: 'run_1.2' }])
+      await arrived(sink, 1)
+      expect(sink.received[0]!.headers['x-idempotency-key']).toBe('WHALE-run_1.2-task.input_required')
+      expect(JSON.parse(sink.received[0]!.body.toString())).toMatchObject({ event: 'task.input_required' })
     })
 
     test('is retried in its place until it succeeds: nothing overtakes it', async () => {

@@ -32,6 +32,9 @@ export function describeRelay(driver: string, environment: () => Promise<Record<
   pulses:
     url: http://127.0.0.1:1/nobody
     agents: [PULSE, Kraken]
+  questions:
+    url: http://127.0.0.1:1/nobody
+    events: [task.input_required]
 ${more}`
 
   const deliveries = () => recordsOf(relay.platform, webhooksDeliveries)
@@ -144,6 +147,7 @@ ${more}`
       expect(await sent(event, { 'content-type': 'text/plain' })).toEqual([415, 'unsupported_media_type'])
       expect(await sent({ ...event, result: 'x'.repeat(256 * 1024) })).toEqual([413, 'payload_too_large'])
       expect(await sent({ ...event, extra: 1 })).toEqual([422, 'validation_failed'])
+      expect(await sent({ ...event, event: 'task.input_required' })).toEqual([422, 'validation_failed'])
       expect(await sent({ ...event, idempotency_key: 'another' })).toEqual([422, 'validation_failed'])
       expect(await sent(event, { origin: 'https://evil.example' })).toEqual([403, 'forbidden'])
       expect((await deliveries()).length).toBe(before)
@@ -284,7 +288,8 @@ ${more}`
       await publish({ event: 'agent.exploded', task_id: 'odd' }, 'fleet-event-2')
       await publish({ result: 'no JSON', task_id: 'odd' }, 'fleet-event-3')
       await publish({ result: JSON.stringify({ token: secret }), task_id: 'odd' }, 'fleet-event-4')
-      await publish({ task_id: 'fleet-2' }, 'fleet-event-5')
+      await publish({ event: 'task.input_required', task_id: 'run_1.2' }, 'fleet-event-5')
+      await publish({ task_id: 'fleet-2' }, 'fleet-event-6')
       const found = await eventually('the deliveries', async () => {
         const all = (await deliveries()).filter(({ value: own }) => own!.event === 'agent.spawned')
         return all.filter(({ value: own }) => own!.task_id === 'fleet-2').length === 2 ? all : null
@@ -294,6 +299,11 @@ ${more}`
         'audit fleet-2',
         'pulses fleet-1',
         'pulses fleet-2',
+      ])
+      // Only who lists it gets a question back.
+      const asked = (await deliveries()).filter(({ value: own }) => own!.event === 'task.input_required')
+      expect(asked.map(({ key, value: own }) => `${key} ${own!.idempotency_key}`)).toEqual([
+        'questions PULSE-run_1.2-task.input_required',
       ])
       expect(found[0]!.value!.body.toString()).toContain('"result":{"big":12345678901234567890}')
       const letters = await eventually('the dead letters', async () => {

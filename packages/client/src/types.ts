@@ -234,8 +234,11 @@ export interface Embeddings {
   usage: { prompt_tokens: number; total_tokens: number }
 }
 
+type FiredKind = 'task.completed' | 'task.failed' | 'agent.spawned' | 'agent.terminated'
+
 export interface WebhookEvent {
-  event: 'task.completed' | 'task.failed' | 'agent.spawned' | 'agent.terminated'
+  /** `task.input_required` is fired by the platform alone. */
+  event: FiredKind | 'task.input_required'
   agent: string
   task_id: string
   result: { [key: string]: JsonValue }
@@ -246,7 +249,7 @@ export interface WebhookEvent {
 }
 
 /** Without `ts` the time is now; without `idempotency_key` the key is made of the other fields. */
-export type FiredEvent = Omit<WebhookEvent, 'ts' | 'idempotency_key' | 'result'> &
+export type FiredEvent = { event: FiredKind } & Pick<WebhookEvent, 'agent' | 'task_id'> &
   Partial<Pick<WebhookEvent, 'ts' | 'idempotency_key' | 'result'>>
 
 export interface FireOptions {

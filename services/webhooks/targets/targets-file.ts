@@ -27,7 +27,7 @@ export interface WebhookTarget {
   /** Retries after the first attempt. */
   retry: number
   backoffMs: number
-  /** Only these events and agents; null for all. */
+  /** Only these events and agents; null for all, of events without those that the platform alone fires. */
   events: readonly string[] | null
   agents: readonly string[] | null
   ordering: 'target' | 'agent'

@@ -22,6 +22,7 @@ import {
 } from '#runtime/publish/messages.ts'
 import type { FleetEvent, WebhookDelivery } from '#schemas/types.ts'
 import { fleetEvents, webhooksDeliveries } from '#topics/catalog.ts'
+import { isPlatformEvent } from '../../event.ts'
 import type { Assignments } from '../../targets/assignment.ts'
 import { withoutSecrets } from '../../targets/secrets.ts'
 import type { WatchedTargets, WebhookTarget, WebhookTargets } from '../../targets/targets-file.ts'
@@ -105,7 +106,7 @@ export function chooseTargets(
   return [...targets.values()].filter(
     ({ name, events, agents }) =>
       (wanted === null || wanted.has(name)) &&
-      (events === null || events.includes(event.event)) &&
+      (events === null ? !isPlatformEvent(event.event) : events.includes(event.event)) &&
       (agents === null || agents.includes(event.agent)),
   )
 }
@@ -209,7 +210,7 @@ function prepare(message: Message<FleetEvent>, secrets: readonly string[]): Deli
     const fields = { event, agent, task_id, ts }
     JSON.parse(result)
     const text = `${JSON.stringify(fields).slice(0, -1)},"result":${result}}`
-    const prepared = prepareEvent(Buffer.from(text))
+    const prepared = prepareEvent(Buffer.from(text), { byPlatform: true })
     refuseSecrets(prepared, secrets)
     return {
       event: prepared,

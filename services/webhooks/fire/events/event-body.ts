@@ -3,7 +3,14 @@
 import { AppError, type FieldError } from '#lib/errors.ts'
 import { compileCheck, parseJson, validationFailed } from '#runtime/http/validation.ts'
 import { containsSecret } from '#services/access/secrets/redact.ts'
-import { eventSchema, type FiredEvent, idempotencyKeyOf } from '../../event.ts'
+import {
+  anyEventSchema,
+  eventSchema,
+  type FiredEvent,
+  firedEvents,
+  idempotencyKeyOf,
+  isPlatformEvent,
+} from '../../event.ts'
 
 export interface PreparedEvent {
   event: string
@@ -15,15 +22,19 @@ export interface PreparedEvent {
 }
 
 /** Faults of events of other topics go to dead letters, where no secret may be. */
-const check = compileCheck(eventSchema, { showsValues: false })
+const checkFired = compileCheck(eventSchema, { showsValues: false })
+const checkAny = compileCheck(anyEventSchema, { showsValues: false })
 
 /**
- * Throws AppError `invalid_json` or `validation_failed` with the paths of the faults. Does not look for secrets:
- * `refuseSecrets` does.
+ * Throws AppError `invalid_json` or `validation_failed` with the paths of the faults. `byPlatform`: the event may be one that the
+ * platform alone fires. Does not look for secrets: `refuseSecrets` does.
  */
-export function prepareEvent(bytes: Buffer): PreparedEvent {
+export function prepareEvent(bytes: Buffer, { byPlatform = false } = {}): PreparedEvent {
   const value = parseJson(bytes)
-  const faults = check(value)
+  if (!byPlatform && isPlatformEvent((value as Partial<FiredEvent> | null)?.event)) {
+    throw validationFailed([platformFault])
+  }
+  const faults = byPlatform ? checkAny(value) : checkFired(value)
   if (faults) throw validationFailed(faults)
   const event = value as FiredEvent
   const text = bytes.toString('utf8')
@@ -41,6 +52,11 @@ export function prepareEvent(bytes: Buffer): PreparedEvent {
   const isWhole = Object.keys(made).length === 0
   const body = isWhole ? bytes : withMembers(text, members.at(-1)!.end, made)
   return { event: kind, agent, task_id, idempotency_key: key, body }
+}
+
+const platformFault: FieldError = {
+  path: '/event',
+  message: `is fired by the platform alone, when a run waits for an answer; fire one of ${firedEvents.join(', ')}`,
 }
 
 const keyFault: FieldError = {

@@ -56,6 +56,19 @@ test('a body without its time gets that of the relay, in seconds', () => {
   expect(rest).toEqual({ ...without, idempotency_key: 'WHALE-t-1-task.completed' })
 })
 
+test('an event of the platform alone is refused from outside, with a reason that says so', () => {
+  const asked = { ...event, event: 'task.input_required', task_id: 'run_1.2' }
+  expect(() => prepare(asked)).toThrow(
+    expect.objectContaining({
+      code: 'validation_failed',
+      errors: [{ path: '/event', message: expect.stringContaining('by the platform alone') }],
+    }),
+  )
+  const prepared = prepareEvent(Buffer.from(JSON.stringify(asked)), { byPlatform: true })
+  expect(prepared.idempotency_key).toBe('WHALE-run_1.2-task.input_required')
+  expect(pathsOf({ ...event, event: ['task.input_required'] })).toEqual(['/event'])
+})
+
 test.each([null, true, 0, 'text', [], {}, [null], { '': { __proto__: 1 } }])(
   'a result may be %j',
   (result) => {

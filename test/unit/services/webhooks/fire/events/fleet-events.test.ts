@@ -5,7 +5,7 @@ import { AppError } from '#lib/errors.ts'
 import type { Message, OutgoingMessage, Publisher } from '#runtime/publish/messages.ts'
 import type { FleetEvent, WebhookDelivery } from '#schemas/types.ts'
 import { createDeliveries, createFleetHandler } from '#services/webhooks/fire/events/deliveries.ts'
-import type { WebhookTarget } from '#services/webhooks/targets/targets-file.ts'
+import { parseTargets, type WebhookTarget } from '#services/webhooks/targets/targets-file.ts'
 
 type DeliveryMessage = OutgoingMessage<string, WebhookDelivery>
 
@@ -65,6 +65,28 @@ test('a batch goes to each target in one publish, in order; a repeat of it has t
   expect([a!.keys, a!.partition, b!.keys, b!.partition]).toEqual([['a', 'a'], 0, ['b', 'b'], 7])
   expect([againA, againB]).toEqual([a, b])
   expect(new Set([...a!.ids, ...b!.ids]).size).toBe(4)
+})
+
+test('a question back goes to targets that list it, and to no other', async () => {
+  const entry = 'url: https://a.example/hook'
+  const text = `targets: {all: {${entry}}, asked: {${entry}, events: [task.input_required]}, done: {${entry}, events: [task.completed]}}`
+  const { targets } = parseTargets(text, {}, 'targets.yaml')
+  const seen: DeliveryMessage[] = []
+  const publisher = {
+    async publish(_topic: object, messages: DeliveryMessage[], { partition }: { partition: number }) {
+      seen.push(...messages)
+      return messages.map((_, offset) => ({ partition, offset }))
+    },
+  }
+  const deliveries = createDeliveries(publisher as unknown as Publisher, { partitionOf: async () => 0 })
+  const handle = createFleetHandler({ targets: { current: () => ({ ...current(), targets }) }, deliveries })
+  const result = '{"run_id":"run_1","question":{"text":"May I?"},"session":"s"}'
+  const question = message(1, { event: 'task.input_required', task_id: 'run_1.2', result })
+  expect((await handle([question])).map(({ kind }) => kind)).toEqual(['done'])
+  expect(seen.map(({ key, value }) => `${key} ${value!.idempotency_key}`)).toEqual([
+    'asked W-run_1.2-task.input_required',
+  ])
+  expect(JSON.parse(seen[0]!.value!.body.toString())).toMatchObject({ result: JSON.parse(result) })
 })
 
 test('a delivery carries the request id of its fleet event, its receipt and its result as they were', async () => {
