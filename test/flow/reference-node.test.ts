@@ -138,6 +138,10 @@ test('a deleted agent is not made again, one that was there before keeps its key
   const path = join(home, 'nodes.yaml')
   keepNodesFile(home, kept(), { ...kept(), port: 1 }, log)
   expect(nodesOf(own).atlas?.url).toBe('http://127.0.0.1:1')
+  // As versions without skills made it.
+  writeFileSync(path, readFileSync(path, 'utf8').replaceAll(/^ *skills: .*\n/gm, ''))
+  keepNodesFile(home, { ...kept(), port: 1 }, { ...kept(), port: 1 }, log)
+  expect(loaded(own).find(({ slug }) => slug === 'atlas')?.skills).toContain('Notes')
   writeFileSync(path, '# mine\n')
   keepNodesFile(home, { ...kept(), port: 1 }, { ...kept(), port: 2 }, log)
   expect(readFileSync(path, 'utf8')).toBe('# mine\n')

@@ -26,6 +26,24 @@ const callers: [string, string, () => RunCalls][] = [
   ['the main API', 'surveyor', () => api],
 ]
 
+test('over the run gateway the agents are listed, and one is found in any case', async () => {
+  const agents = await client.runs.agents()
+  expect(agents.map(({ codename }) => codename)).toEqual([
+    'WHALE',
+    'PULSE',
+    'CIPHER',
+    'ATLAS',
+    'NEXUS',
+    'AXON',
+  ])
+  expect(await client.runs.agent('Atlas')).toMatchObject({
+    slug: 'atlas',
+    role: 'Documentation and memory',
+    skills: ['Search in documents', 'Passages and paths', 'Notes'],
+  })
+  await expect(client.runs.agent('nobody/else')).rejects.toMatchObject({ code: 'agent_not_found' })
+})
+
 describe.each(callers)('over %s', (_name, self, calls) => {
   test('an agent answers, and one that is named joins', async () => {
     const { run, events } = await calls().run('ATLAS', 'What is new? @pulse may know.', { sessionId: 's' })

@@ -92,7 +92,6 @@ describe('a body', () => {
 describe('an address', () => {
   it.each([
     ['POST', '/nobody/run', 404, 'agent_not_found'],
-    ['POST', '/WHALE/run', 404, 'agent_not_found'],
     ['POST', '/__proto__/run', 404, 'agent_not_found'],
     ['GET', '/runs/nothing', 404, 'run_not_found'],
     ['GET', `/runs/run_${'0'.repeat(32)}`, 404, 'run_not_found'],
@@ -117,13 +116,6 @@ describe('an address', () => {
       body && path.includes('/run?') ? { body } : body ? { body } : {},
     )
     expect([answer.status, answer.json.code]).toEqual([status, code])
-  })
-
-  it('in upper case is answered with the rule, and with the agents that there are', async () => {
-    const { json } = await platform.call('POST', '/WHALE/run', { body: { newMessage: message('x') } })
-    expect(json.detail).toMatch(
-      /^There is no agent "WHALE"\. Agents are written in lower case in the path\. There are .*whale/,
-    )
   })
 })
 

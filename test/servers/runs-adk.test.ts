@@ -20,7 +20,8 @@ afterAll(async () => {
 
 function nodeOf(app: string): RunNode {
   const codename = app.toUpperCase()
-  return { slug: app, codename, role: '', url: adk.url, app, headers: {}, timeoutMs: 60_000, concurrency: 4 }
+  const node = { slug: app, codename, role: '', skills: [], url: adk.url, app, headers: {} }
+  return { ...node, timeoutMs: 60_000, concurrency: 4 }
 }
 
 let runs = 0

@@ -76,6 +76,12 @@ export const runRefusals: (Partial<DescribedCall> & { operationId: string; statu
       code: 'agent_not_found',
     },
     {
+      operationId: 'getCallableAgent',
+      parameters: { path: { slug: 'nobody' } },
+      status: 404,
+      code: 'agent_not_found',
+    },
+    {
       operationId: 'runAgent',
       body: { appName: 'PULSE', newMessage: { parts: [{ text: 'x' }] } },
       status: 400,

@@ -25,6 +25,7 @@ export function nodesAt(
       slug,
       codename: slug.toUpperCase(),
       role: 'test',
+      skills: [],
       url,
       app: slug,
       headers: {},

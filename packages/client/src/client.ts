@@ -11,8 +11,8 @@ import { createKeyHolder } from './key-holder.ts'
 import { type Collections, collectionsOver, type Memory, memoryOver } from './memory.ts'
 import { pathPart } from './path-part.ts'
 import { ownProblem } from './problem-error.ts'
-import type { RunCalls } from './run-types.ts'
-import { defaultRunUrl, runsOver } from './runs.ts'
+import type { AgentCalls, RunCalls } from './run-types.ts'
+import { agentsOver, defaultRunUrl, type RunTransport, runsOver } from './runs.ts'
 import { authorized, type Call, createTransport, get, post, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,
@@ -61,7 +61,7 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   now?: () => number
 }
 
-export interface Client extends RunCalls, Memory {
+export interface Client extends Omit<RunCalls, 'runs'>, AgentCalls, Memory {
   /** A valid gateway key: made by handshake and verification when none is held. */
   apiKey(): Promise<string>
   /** Points, texts and collections; the functions for points are those of the client itself, too. */
@@ -114,6 +114,12 @@ export function createClient(options: ClientOptions): Client {
     waitFor((asking) => operation(idOf(given), asking), timeoutMs, signal)
   const memory = memoryOver(keyed, waiting)
 
+  const runCalls: RunTransport = {
+    respond: (call) => keys.with((key) => runs.respond(authorized(call, key))),
+    open: (call) => keys.with((key) => runs.open(authorized(call, key))),
+  }
+  const running = runsOver(runCalls)
+
   return {
     apiKey: keys.get,
     ...memory,
@@ -126,10 +132,8 @@ export function createClient(options: ClientOptions): Client {
       respond: (call) => keys.with((key) => hub.respond(authorized(call, key))),
       stream: (call) => keys.with((key) => hub.stream(authorized(call, key))),
     }),
-    ...runsOver({
-      respond: (call) => keys.with((key) => runs.respond(authorized(call, key))),
-      open: (call) => keys.with((key) => runs.open(authorized(call, key))),
-    }),
+    ...running,
+    runs: { ...running.runs, ...agentsOver(runCalls) },
     fire: (event, given) => fireOver(relay, event, given),
     stats: () => keyed(get('v1/stats', {})),
     debugAgent: (agentId = options.agentId) => keyed(get(`v1/debug/agent/${pathPart(agentId)}`, {})),

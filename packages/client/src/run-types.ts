@@ -143,6 +143,32 @@ export interface RunFilter {
   signal?: AbortSignal
 }
 
+/** An agent that takes messages. */
+export interface CallableAgent {
+  /** Its path at the run gateway. */
+  slug: string
+  codename: string
+  /** Empty where the nodes file says none. */
+  role: string
+  /** Between the platform and its node: `adk`. */
+  protocol: string
+  /** Whether its node answers. */
+  up: boolean
+  /** When its node last answered. */
+  lastSeen: string | null
+  skills: string[]
+}
+
+/** At the run gateway alone: the main API lists agents in its own way. */
+export interface AgentCalls {
+  runs: RunCalls['runs'] & {
+    /** The agents that take messages. */
+    agents(): Promise<CallableAgent[]>
+    /** By its slug in any case. Throws ProblemError `agent_not_found`. */
+    agent(slug: string): Promise<CallableAgent>
+  }
+}
+
 export interface RunCalls {
   /**
    * Sends a message to an agent (its slug, `whale`) and waits for the end of the run. Throws ProblemError with the run's own

@@ -5,6 +5,8 @@ import { headerOf, nextOf, signalOf } from './hub.ts'
 import { pathPart } from './path-part.ts'
 import { isAway, ProblemError } from './problem-error.ts'
 import type {
+  AgentCalls,
+  CallableAgent,
   Content,
   Dispatch,
   DispatchStream,
@@ -83,6 +85,14 @@ export function runsOver(calls: RunTransport): RunCalls {
         return Object.assign(eventsOf<Dispatch>(calls, source, options), { goalId })
       },
     },
+  }
+}
+
+/** The agents that take messages, at the run gateway. */
+export function agentsOver(calls: RunTransport): Pick<AgentCalls['runs'], 'agents' | 'agent'> {
+  return {
+    agents: async () => (await calls.respond<CallableAgent[]>(getCall('agents'))).data,
+    agent: async (slug) => (await calls.respond<CallableAgent>(getCall(`agents/${pathPart(slug)}`))).data,
   }
 }
 

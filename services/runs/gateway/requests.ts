@@ -178,30 +178,26 @@ export async function readRunRequest(
 
 function nodeNamed(nodes: NodeSet, appName: string | undefined): RunNode {
   if (appName === undefined) throw faulty('appName', 'is required')
-  return nodes.byCodename(appName) ?? nodeOf(nodes, appName.toLowerCase())
+  return nodes.byCodename(appName) ?? nodeOf(nodes, appName)
 }
 
-function nodeOf(nodes: NodeSet, slug: string): RunNode {
-  const node = nodes.bySlug(slug)
+/** The node of the agent, whose slug may be in any case. Throws AppError `agent_not_found`. */
+export function nodeOf(nodes: NodeSet, slug: string): RunNode {
+  const node = nodes.bySlug(slug.toLowerCase())
   if (node) return node
   throw agentNotFound(nodes, slug)
 }
 
 const namedMax = 10
 
-/** AppError `agent_not_found` that names agents: nothing else lists them to callers with a gateway key. */
+/** AppError `agent_not_found` that names agents. */
 function agentNotFound({ nodes }: NodeSet, slug: string): AppError {
   const named = nodes.slice(0, namedMax).map((node) => node.slug)
   const more = nodes.length - named.length
   const there = named.length === 0 ? 'The nodes file names none' : `There are ${named.join(', ')}`
-  const isLower = slug === slug.toLowerCase()
   return new AppError(
     'agent_not_found',
-    [
-      `There is no agent ${visible(slug)}.`,
-      ...(isLower ? [] : ['Agents are written in lower case in the path.']),
-      `${there}${more > 0 ? ` and ${more} more` : ''}.`,
-    ].join(' '),
+    `There is no agent ${visible(slug)}. ${there}${more > 0 ? ` and ${more} more (GET /agents)` : ''}.`,
   )
 }
 

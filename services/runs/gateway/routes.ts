@@ -6,6 +6,7 @@ import { registerApiDescription } from '#runtime/http/app.ts'
 import { requireKeyOrToken } from '#services/access/callers/credentials.ts'
 import { access } from '#services/access/front-door.ts'
 import { openRunGateway, type RunGatewayContext } from './gateway.ts'
+import { registerAgents } from './routes/agents.ts'
 import { registerDispatch, registerDispatches } from './routes/dispatches.ts'
 import { registerRun } from './routes/run.ts'
 import { registerRuns } from './routes/runs.ts'
@@ -34,12 +35,14 @@ export async function registerRunGateway(
     version: '1',
     description,
     tags: [
+      { name: 'agents', description: 'Who can be called' },
       { name: 'runs', description: 'Messages to one agent' },
       { name: 'dispatches', description: 'Messages to all agents' },
     ],
   })
   await app.register(async (scope) => {
     access(scope, { credential: requireKeyOrToken(gateway), limits: gateway.limiter })
+    registerAgents(scope, gateway)
     registerRun(scope, gateway)
     registerDispatch(scope, gateway)
     registerRuns(scope, gateway)

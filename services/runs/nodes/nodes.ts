@@ -24,6 +24,8 @@ export interface RunNode {
   /** In capitals; what `@name` and the bare word mean. */
   codename: string
   role: string
+  /** What it can do, in words. */
+  skills: readonly string[]
   url: string
   /** The ADK app's name at the node: case-sensitive there. */
   app: string
@@ -116,6 +118,9 @@ const codenameForm = 'a codename: 2 to 32 capitals, digits or underscores, begin
 /** The platform sets these, or the connection needs them. */
 const platformHeaders: ReadonlySet<string> = new Set([...connectionHeaders, 'accept'])
 
+const skillsMax = 32
+const skillLengthMax = 100
+
 const nodeSchema = Type.Object(
   {
     codename: Type.Optional(
@@ -126,6 +131,12 @@ const nodeSchema = Type.Object(
       }),
     ),
     role: Type.Optional(text({ maxLength: 200 })),
+    skills: Type.Optional(
+      Type.Array(text({ maxLength: skillLengthMax }), {
+        maxItems: skillsMax,
+        fault: `must be a list of at most ${skillsMax} texts of 1 to ${skillLengthMax} characters`,
+      }),
+    ),
     url: url({
       example: 'http://host:port',
       schemes: 'must begin with http:// or https://',
@@ -148,9 +159,9 @@ function codenameOf(slug: string): string {
 }
 
 function nodeOf(slug: string, given: Static<typeof nodeSchema>): RunNode {
-  const { codename = codenameOf(slug), role = '', app = slug, headers, concurrency } = given
+  const { codename = codenameOf(slug), role = '', skills = [], app = slug, headers, concurrency } = given
   const url = new URL(given.url).href.replace(/\/+$/, '')
-  return { slug, codename, role, url, app, headers, timeoutMs: given.timeout_ms, concurrency }
+  return { slug, codename, role, skills, url, app, headers, timeoutMs: given.timeout_ms, concurrency }
 }
 
 /** A message is searched for the names of all. */

@@ -58,11 +58,36 @@ export interface ReferenceAgent {
 
 export const orchestratorSlug = 'axon'
 
-export const referenceAgents: readonly ReferenceAgent[] = [
-  { slug: 'whale', codename: 'WHALE', role: 'Large capacity and deep analysis' },
-  { slug: 'pulse', codename: 'PULSE', role: 'Health and status monitoring' },
-  { slug: 'cipher', codename: 'CIPHER', role: 'Security and privacy' },
-  { slug: 'atlas', codename: 'ATLAS', role: 'Documentation and memory' },
-  { slug: 'nexus', codename: 'NEXUS', role: 'Integration' },
-  { slug: orchestratorSlug, codename: 'AXON', role: 'Orchestration' },
+export const referenceAgents: readonly (ReferenceAgent & { skills: readonly string[] })[] = [
+  {
+    slug: 'whale',
+    codename: 'WHALE',
+    role: 'Large capacity and deep analysis',
+    skills: ['Search in all collections', 'Long answers with passages'],
+  },
+  {
+    slug: 'pulse',
+    codename: 'PULSE',
+    role: 'Health and status monitoring',
+    skills: ['Health of engines, nodes and webhook targets', 'Lag of reader groups', 'Dead letters'],
+  },
+  {
+    slug: 'cipher',
+    codename: 'CIPHER',
+    role: 'Security and privacy',
+    skills: ['Failed handshakes', 'Roles and permissions'],
+  },
+  {
+    slug: 'atlas',
+    codename: 'ATLAS',
+    role: 'Documentation and memory',
+    skills: ['Search in documents', 'Passages and paths', 'Notes'],
+  },
+  { slug: 'nexus', codename: 'NEXUS', role: 'Integration', skills: ['Webhook targets', 'Nodes of agents'] },
+  {
+    slug: orchestratorSlug,
+    codename: 'AXON',
+    role: 'Orchestration',
+    skills: ['Conclusions of dispatches', 'Whom to ask'],
+  },
 ]

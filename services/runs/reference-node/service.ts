@@ -150,7 +150,9 @@ export function keepNodesFile(home: string, before: Kept, now: Kept, log: Logger
   const text = nodesFileOf(now)
   const found = existsSync(path) ? readFileSync(path, 'utf8') : null
   if (found === text) return
-  if (found === null || found === nodesFileOf(before)) {
+  // Files of earlier versions have no skills.
+  const made = [nodesFileOf(before), nodesFileOf(before, { skills: false })]
+  if (found === null || made.includes(found)) {
     // The dispatcher may read it at any time, and never half of it.
     const draft = `${path}.${process.pid}`
     writeFileSync(draft, text, { mode: 0o600 })
@@ -161,11 +163,12 @@ export function keepNodesFile(home: string, before: Kept, now: Kept, log: Logger
   }
 }
 
-function nodesFileOf({ port, token }: Pick<Kept, 'port' | 'token'>): string {
-  const entries = referenceAgents.map(({ slug, codename, role }) => [
+function nodesFileOf({ port, token }: Pick<Kept, 'port' | 'token'>, has = { skills: true }): string {
+  const entries = referenceAgents.map(({ slug, codename, role, skills }) => [
     `  ${slug}:`,
     `    codename: ${codename}`,
     `    role: ${role}`,
+    ...(has.skills ? [`    skills: [${skills.map((skill) => JSON.stringify(skill)).join(', ')}]`] : []),
     `    url: http://127.0.0.1:${port}`,
     '    headers:',
     `      Authorization: Bearer ${token}`,

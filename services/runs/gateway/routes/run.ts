@@ -73,7 +73,7 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
       summary: 'Send a message to an agent',
       description,
       params: Type.Object({
-        slug: Type.String({ description: 'The agent, in lower case.', examples: ['whale'] }),
+        slug: Type.String({ description: 'The agent, in any case.', examples: ['whale'] }),
       }),
       querystring: Type.Object({ join: joinQuery }),
       headers: Type.Object({ ...idempotencyHeaders.properties, ...preferHeaders.properties }),

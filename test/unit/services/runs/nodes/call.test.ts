@@ -25,7 +25,7 @@ async function nodeWith(script: Script, options: ScriptedNodeOptions = {}): Prom
 }
 
 function entryOf({ url }: { url: string }, fields: Partial<RunNode> = {}): RunNode {
-  const whale = { slug: 'whale', codename: 'WHALE', app: 'whale', role: '' }
+  const whale = { slug: 'whale', codename: 'WHALE', app: 'whale', role: '', skills: [] }
   return { ...whale, url, headers: {}, timeoutMs: 20_000, concurrency: 4, ...fields }
 }
 

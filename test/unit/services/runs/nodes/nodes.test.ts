@@ -28,6 +28,7 @@ nodes:
   whale:
     codename: WHALE
     role: Large capacity and deep analysis
+    skills: [Long texts, 'Passages: with paths']
     url: http://127.0.0.1:8801/base/
     app: whale_app
     headers:
@@ -41,6 +42,7 @@ nodes:
         slug: 'whale',
         codename: 'WHALE',
         role: 'Large capacity and deep analysis',
+        skills: ['Long texts', 'Passages: with paths'],
         url: 'http://127.0.0.1:8801/base',
         app: 'whale_app',
         headers: { Authorization: 'Bearer a-secret-of-a-node' },
@@ -51,6 +53,7 @@ nodes:
         slug: 'data-bot',
         codename: 'DATA_BOT',
         role: '',
+        skills: [],
         url: 'https://atlas.example',
         app: 'data-bot',
         headers: {},
@@ -77,6 +80,10 @@ nodes:
     ['nodes:\n  whale: {}', 'line 2, nodes.whale: has no url'],
     ['nodes:\n  Whale: {url: http://h}', 'line 2, nodes.Whale: is not a slug'],
     ['nodes:\n  runs: {url: http://h}', 'line 2, nodes.runs: is a path of the run gateway'],
+    ['nodes:\n  aa: {url: http://h, skills: read}', 'must be a list of at most 32 texts'],
+    ['nodes:\n  aa: {url: http://h, skills: [7]}', 'line 2, nodes.aa.skills[0]'],
+    [`nodes:\n  aa: {url: http://h, skills: [${'a, '.repeat(33)}]}`, 'must be a list of at most 32 texts'],
+    [`nodes:\n  aa: {url: http://h, skills: [${'a'.repeat(101)}]}`, 'line 2, nodes.aa.skills[0]'],
     ['nodes:\n  a: {url: http://h, urll: x}', 'line 2, nodes.a.urll: is not a known key: did you mean url?'],
     ['nodes:\n  aa: {url: http://h, codename: Whale}', 'is not a codename'],
     ['nodes:\n  a: {url: http://h}', 'needs a codename'],
