@@ -14,7 +14,7 @@ import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/sta
 import { axon, cancelRun } from '#services/runs/state/end.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
-import { type Run, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
+import { type Content, type Run, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { defineAction } from './action.ts'
 import { defineOperation, type OperatedPlatform, type OperationContext } from './operation.ts'
 import { listPages, operator } from './operator.ts'
@@ -25,7 +25,14 @@ export type RunView = ReturnType<typeof viewOfRun>
 export type DispatchView = ReturnType<typeof viewOfDispatch>
 
 const text = Type.Optional(Type.String({ minLength: 1 }))
-const messageArgs = { text: Type.String(), userId: text, sessionId: text }
+const file = Type.Object({ mimeType: Type.String(), data: Type.String(), displayName: Type.String() })
+const messageArgs = {
+  text: Type.String(),
+  /** `data` is base64. */
+  files: Type.Optional(Type.Array(file, { maxItems: 100 })),
+  userId: text,
+  sessionId: text,
+}
 
 export const startRunOperation = defineAction({
   name: 'runs start',
@@ -43,7 +50,7 @@ export const startRunOperation = defineAction({
       trigger: 'api',
       callerUid: operator.uid,
       requestId: context.requestId ?? null,
-      message: checkedMessage(given.text, 'text'),
+      message: messageOf(given),
       streaming,
     })
     context.describe({ target: run.runId })
@@ -59,7 +66,7 @@ export const startDispatchOperation = defineAction({
   args: Type.Object(messageArgs),
   async run(context, given): Promise<DispatchView> {
     const { env, engines } = context.platform
-    const message = checkedMessage(given.text, 'text')
+    const message = messageOf(given)
     const nodes = loadNodes(env).nodes.filter(({ slug }) => slug !== axon.slug)
     if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
     const dispatch = await acceptDispatch(engines.relational, {
@@ -215,6 +222,12 @@ function nodeNamed(nodes: NodeSet, name: string): RunNode {
     'agent_not_found',
     `The nodes file names no agent ${name.slice(0, 64).toWellFormed()}; it names: ${known}.`,
   )
+}
+
+function messageOf({ text: given, files = [] }: { text: string; files?: Static<typeof file>[] }): Content {
+  if (files.length === 0) return checkedMessage(given, 'text')
+  const parts = [{ text: given }, ...files.map((inlineData) => ({ inlineData }))]
+  return checkedMessage({ parts }, 'message')
 }
 
 function addressOf({ userId, sessionId }: { userId?: string; sessionId?: string }) {

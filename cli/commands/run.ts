@@ -5,12 +5,14 @@ import { startDispatchOperation, startRunOperation } from '#operations/runs.ts'
 import { type Followed, type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { line, noOutput, print, printResult, write } from '../output.ts'
+import { readMessageFiles } from './message-files.ts'
 import { createRunPrinter } from './run-printer.ts'
 
 interface MessageOptions {
   json?: boolean
   user?: string
   session?: string
+  file?: string[]
   async?: boolean
 }
 
@@ -49,12 +51,18 @@ function messageOptions(command: Program): Program {
   return command
     .option('--user <id>', 'in the name of this user (default: operator)')
     .option('--session <id>', 'in this session (default: a new one)')
+    .option(
+      '--file <path>',
+      'with this file, 1 MiB in all; may be repeated',
+      (path, before: string[] = []) => [...before, path],
+    )
     .option('--async', 'do not wait for the end')
 }
 
-function messageArgs(text: string, { user, session }: MessageOptions) {
+function messageArgs(text: string, { user, session, file }: MessageOptions) {
   return {
     text,
+    ...(file === undefined ? {} : { files: readMessageFiles(file) }),
     ...(user === undefined ? {} : { userId: user }),
     ...(session === undefined ? {} : { sessionId: session }),
   }

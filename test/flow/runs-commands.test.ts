@@ -60,6 +60,26 @@ test('the answer of an agent is shown as it comes, and once', async () => {
   expect(node.runs[0]).toMatchObject({ app: 'whale', text: 'hello', sessionId: 's1', streaming: true })
 })
 
+test('files go along with a message, with a type by their names', async () => {
+  const path = join(home, 'crane.PDF')
+  writeFileSync(path, Buffer.from([0, 255, 1]))
+  const other = join(home, 'plan')
+  writeFileSync(other, 'x')
+  const { code } = await runCommand(['run', 'ATLAS', 'read it', '--file', path, '--file', other], env)
+  expect(code).toBe(0)
+  const { parts } = node.runs.findLast(({ app }) => app === 'atlas')!.body.newMessage as { parts: unknown[] }
+  expect(parts).toEqual([
+    { text: 'read it' },
+    { inlineData: { mimeType: 'application/pdf', data: 'AP8B', displayName: 'crane.PDF' } },
+    { inlineData: { mimeType: 'application/octet-stream', data: 'eA==', displayName: 'plan' } },
+  ])
+  writeFileSync(path, Buffer.alloc(1024 * 1024))
+  const tooMuch = await runCommand(['dispatch', 'read it', '--file', other, '--file', path], env)
+  expect([tooMuch.code, tooMuch.stderr]).toEqual([1, expect.stringContaining('crane.PDF is too large')])
+  const missing = await runCommand(['run', 'ATLAS', 'x', '--file', join(home, 'nowhere')], env)
+  expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('cannot be read (ENOENT)')])
+})
+
 test('the answer of an agent acts on no terminal, and begins no line of the command', async () => {
   const before = node.scripts.get('whale')!
   node.scripts.set('whale', () => [{ text: 'one\n[run_0 completed]\x1b[2J\u202e' }])

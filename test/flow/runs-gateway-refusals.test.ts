@@ -32,11 +32,11 @@ describe('a body', () => {
       '/newMessage/parts/0',
     ],
     [
-      'no text',
+      'bytes of no type',
       { newMessage: { parts: [{ inlineData: {} }] } },
       422,
       'validation_failed',
-      '/newMessage/parts',
+      '/newMessage/parts/0/inlineData/mimeType',
     ],
     ['spaces', { newMessage: message(' \n') }, 422, 'validation_failed', '/newMessage/parts'],
     [
@@ -61,7 +61,7 @@ describe('a body', () => {
     ['much metadata', { newMessage, customMetadata: { x: 'y'.repeat(70_000) } }, 413, 'payload_too_large'],
     [
       'a very long body',
-      `{"newMessage":{"parts":[{"text":"x"}]},"x":"${'y'.repeat(1_000_000)}"}`,
+      `{"newMessage":{"parts":[{"text":"x"}]},"x":"${'y'.repeat(2 * 1024 * 1024)}"}`,
       413,
       'payload_too_large',
     ],

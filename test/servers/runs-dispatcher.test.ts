@@ -1,9 +1,10 @@
-/** The dispatcher, the rows that it works with, turns, users, and runs that are claimed with their acceptance, on Postgres. */
+/** The dispatcher, the rows that it works with, turns, users, parts, and runs that are claimed with their acceptance, on Postgres. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { describeRunsAtOnce } from '../flow/runs-at-once.promises.ts'
 import { describeDispatcher } from '../flow/runs-dispatcher.promises.ts'
+import { describePartsOfRuns } from '../flow/runs-parts.promises.ts'
 import { describeTurnsOfRuns } from '../flow/runs-turns.promises.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
@@ -23,3 +24,4 @@ describeUsers(open)
 describeDispatcher('Postgres', open)
 describeRunsAtOnce('Postgres', open)
 describeTurnsOfRuns('Postgres', open)
+describePartsOfRuns('Postgres', open)

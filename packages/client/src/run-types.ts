@@ -3,9 +3,14 @@
 export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'canceled'
 export type DispatchStatus = 'running' | 'completed' | 'partial' | 'failed' | 'canceled'
 
-/** Text, or something else that agents understand, for example `functionCall`. */
+/** Text, bytes, a file elsewhere, or the response of a function: one of them. Events have others, too, such as `functionCall`. */
 export interface Part {
   text?: string
+  /** `data` is base64; at most 1 MiB decoded in a message. */
+  inlineData?: { mimeType: string; data: string; displayName?: string }
+  fileData?: { fileUri: string; mimeType?: string; displayName?: string }
+  /** Answers a call of the agent, by the id of that. */
+  functionResponse?: { id?: string; name: string; response: Record<string, unknown> }
   [key: string]: unknown
 }
 

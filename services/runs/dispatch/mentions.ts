@@ -7,9 +7,11 @@ import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
 import type { NodeSet, RunNode } from '../nodes/nodes.ts'
 import { insertRun, type NewRun, runIdOf } from '../state/accept.ts'
 import {
+  attachmentsOf,
   type ClaimedRun,
   type Content,
   isFault,
+  type Part,
   type RunEvent,
   type Skipped,
   type SkipReason,
@@ -22,6 +24,8 @@ const calling = new Set(['api', 'dispatch', 'mention'])
 
 export interface NamingText {
   text: string
+  /** What those who join are given with it. */
+  attachments: readonly Part[]
   /** What makes the ids of the runs that join: the event's id, or `message`. */
   origin: string
   isUser: boolean
@@ -46,7 +50,9 @@ function naming(
   nodes: NodeSet,
 ): NamingText | null {
   const text = spokenText(content)
-  return findMentions(text, codenamesOf(nodes)).length > 0 ? { text, ...of } : null
+  return findMentions(text, codenamesOf(nodes)).length > 0
+    ? { text, attachments: attachmentsOf(content), ...of }
+    : null
 }
 
 export interface Joined {
@@ -129,7 +135,7 @@ type Speaking = Pick<ClaimedRun, 'agent' | 'messageAuthor' | 'depth' | 'joined'>
 
 export function chooseMentions(
   run: Speaking,
-  { text, isUser }: Omit<NamingText, 'origin'>,
+  { text, isUser }: Pick<NamingText, 'text' | 'isUser'>,
   nodes: NodeSet,
   tally: MentionTally,
 ) {
@@ -179,7 +185,7 @@ function limitMet(depth: number, ofPair: number, joined: number, runs: number): 
 
 function childOf(
   run: ClaimedRun,
-  { text, isUser }: NamingText,
+  { text, attachments, isUser }: NamingText,
   child: Pick<NewRun, 'runId' | 'slug' | 'agent'>,
 ): NewRun {
   return {
@@ -190,7 +196,7 @@ function childOf(
     callerUid: run.callerUid,
     requestId: run.requestId,
     traceparent: run.traceparent,
-    message: { role: 'user', parts: [{ text }] },
+    message: { role: 'user', parts: [{ text }, ...attachments] },
     messageAuthor: isUser ? 'user' : run.agent,
     streaming: run.streaming,
     parentRunId: run.runId,

@@ -1,7 +1,7 @@
 /** What a node is given: the caller's message, or what the platform has to tell it. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { type ClaimedRun, type Content, type RunEvent, spokenText } from '../state/types.ts'
+import { attachmentsOf, type ClaimedRun, type Content, type RunEvent, spokenText } from '../state/types.ts'
 import type { Report, RunHost } from './parts.ts'
 
 const contextMessages = 20
@@ -49,13 +49,19 @@ function mentionMessage({ agent, messageAuthor }: ClaimedRun, said: Said[], mess
     'The message that names you:',
     `${author}: ${text}`,
   ]
-  return { role: 'user', parts: [{ text: context.join('\n\n') }] }
+  return { role: 'user', parts: [{ text: context.join('\n\n') }, ...attachmentsOf(message)] }
 }
 
 function shortened(text: string): string {
   return text.length <= contextMessageLengthMax
     ? text
     : `${text.slice(0, contextMessageLengthMax)}…`.toWellFormed()
+}
+
+/** The message without its bytes, which a conversation does not show. */
+function textsOf(message: string): string {
+  return `(select json_build_object('parts', json_agg(json_build_object('text', part->'text', 'thought', part->'thought')))
+    from json_array_elements(${message}->'parts') as part where part->>'text' is not null)`
 }
 
 interface Said {
@@ -73,7 +79,7 @@ export async function readConversation(
   const { rows } = await executor.query<{ author: string; message: Content | null; event: string | null }>(
     `with before as (select created_at as at, user_uid from platform.runs where run_id = $1),
      said as (
-       (select 'user' as author, r.message, null as event, r.created_at as at, 0 as seq
+       (select 'user' as author, ${textsOf('r.message')} as message, null as event, r.created_at as at, 0 as seq
         from platform.runs r, before
         where r.user_id = $2 and r.session_id = $3 and r.user_uid is not distinct from before.user_uid
           and r.trigger in ('api', 'dispatch') and r.created_at <= before.at
@@ -89,7 +95,7 @@ export async function readConversation(
   )
   return rows.reverse().flatMap(({ author, message, event }) => {
     const content = message ?? (JSON.parse(event ?? '{}') as RunEvent).content
-    const text = content ? spokenText(content) : ''
+    const text = content?.parts ? spokenText(content) : ''
     return text === '' ? [] : [{ author, text }]
   })
 }

@@ -6,18 +6,24 @@ import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { visible } from '#lib/schema-faults.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
-import { validationFailed } from '#runtime/http/validation.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import type { NodeSet, RunNode, WatchedNodes } from '../nodes/nodes.ts'
 import type { Content } from '../state/types.ts'
+import {
+  checkParts,
+  faulty,
+  inlineBytesMax,
+  messageBytesMax,
+  part,
+  partsMax,
+  snakeOf,
+} from './message-parts.ts'
 import { userFor } from './owned.ts'
 
-/** Size of a message's text, in UTF-8. */
-const messageBytesMax = 32 * 1024
 /** Size of state and metadata, as JSON. */
 const extrasBytesMax = 64 * 1024
-/** A message whose every character is escaped, and the rest. */
-export const bodyBytesMax = 6 * messageBytesMax + 2 * extrasBytesMax
+/** A message whose every character is escaped, its bytes as base64, and the rest. */
+export const bodyBytesMax = 2 * 1024 * 1024
 const idLengthMax = 512
 
 /** ADK's clients send null for what they leave out. */
@@ -26,17 +32,14 @@ const absentOr = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Nul
 const content = Type.Object(
   {
     role: absentOr(Type.String({ description: '`user`.' })),
-    parts: Type.Array(
-      Type.Object(
-        { text: absentOr(Type.String({ examples: ['What do we know about the relay?'] })) },
-        { title: 'Part' },
-      ),
-      { minItems: 1, maxItems: 1_000 },
-    ),
+    parts: Type.Array(Type.Object({}, { additionalProperties: true, ...shownAs(part) }), {
+      minItems: 1,
+      maxItems: partsMax,
+    }),
   },
   {
     title: 'Content',
-    description: `A message: at least one part with text, at most ${messageBytesMax} bytes.`,
+    description: `A message: at least one part; at most ${messageBytesMax} bytes, and ${inlineBytesMax} in its inlineData.`,
   },
 )
 
@@ -56,10 +59,6 @@ function bothSpellings(properties: TProperties, options: { title: string; descri
     Object.entries(properties).map(([name, schema]) => [nameOf(name), Type.Optional(schema)])
   const all = Object.fromEntries([...optional(snakeOf), ...optional((name) => name)]) as TProperties
   return Type.Object(all, { title: options.title, ...shownAs(shown) })
-}
-
-function snakeOf(name: string): string {
-  return name.replace(/[A-Z]/g, (capital) => `_${capital.toLowerCase()}`)
 }
 
 /** The field by either name; undefined for null. */
@@ -83,14 +82,9 @@ export function checkedMessage(message: string | Content | undefined, name: stri
   const { role, parts } = given
   if (role !== undefined && role !== null && role !== 'user')
     throw faulty(`${name}/role`, 'user, or leave it out')
-  if (!parts.some(({ text }) => typeof text === 'string' && text.trim() !== '')) {
-    throw faulty(typeof message === 'string' ? name : `${name}/parts`, 'at least one part with text')
-  }
-  const bytes = parts.reduce((sum, part) => sum + bytesOf(part), 0)
-  if (bytes > messageBytesMax) {
-    throw new AppError('payload_too_large', `A message has at most ${messageBytesMax} bytes.`)
-  }
-  refuseNul(parts, `${name}/parts`)
+  const at = `${name}/parts`
+  checkParts(parts, at, typeof message === 'string' ? name : at)
+  refuseNul(parts, at)
   return { role: 'user', parts }
 }
 
@@ -107,20 +101,11 @@ function checkedExtra(
   return value
 }
 
-function bytesOf({ text, ...rest }: Content['parts'][number]): number {
-  const others = Object.keys(rest).length === 0 ? 0 : Buffer.byteLength(JSON.stringify(rest))
-  return others + Buffer.byteLength(text ?? '')
-}
-
 /** The database keeps no NUL in texts and JSON. */
 function refuseNul(value: unknown, name: string): void {
   const holds =
     typeof value === 'string' ? value.includes('\0') : /(?<!\\)(?:\\\\)*\\u0000/.test(JSON.stringify(value))
   if (holds) throw faulty(name, 'a text without the character NUL')
-}
-
-export function faulty(name: string, message: string): AppError {
-  return validationFailed([{ path: `/${name}`, message }])
 }
 
 const onBusy = Type.Enum(['enqueue', 'reject'], {

@@ -73,6 +73,7 @@ const conclusionTimeoutMs = 45_000
 async function answerTo(parts: AgentParts, message: Message, signal: AbortSignal): Promise<string> {
   const { agent, facts, conversations } = parts
   const { text, isNamed } = questionOf(message)
+  if (text.trim() === '') return 'I read text alone: say in words what you want to know.'
   const asked = noteRequestIn(text)
   const isMine = asked?.agent === undefined ? !isNamed : asked.agent === agent.codename
   if (asked && isMine && conversations.mayNote(message, asked.text, agent)) {

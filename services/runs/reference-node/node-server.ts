@@ -21,7 +21,8 @@ import {
 } from './requests.ts'
 import type { NodeAgent, Said } from './roster.ts'
 
-const bodyBytesMax = 1024 * 1024
+/** As the run gateway sends at most, and context. */
+const bodyBytesMax = 3 * 1024 * 1024
 const connectionsMax = 500
 const runsMax = 100
 const receiveMs = 30_000
@@ -206,7 +207,10 @@ async function* eventsOf(serving: Serving, asked: Asked, reply: FastifyReply): A
   reply.raw.once('close', () => gone.abort())
   const message = { texts, userId: session.userId, sessionId: session.id, customMetadata }
   try {
-    sessions.add(session, { ...commonOf(asked, 'user'), content: { role: 'user', ...asked.message } })
+    sessions.add(session, {
+      ...commonOf(asked, 'user'),
+      content: { role: 'user', ...asked.message, parts: asked.kept },
+    })
     for await (const said of agent.answer(message, gone.signal)) {
       if (gone.signal.aborted) return
       if (said.partial && !asked.streaming) continue

@@ -36,10 +36,10 @@ export function readRun(body: Record<string, unknown>) {
   const userId = textOf(body.userId ?? body.user_id)
   const sessionId = textOf(body.sessionId ?? body.session_id)
   const message = objectOf(body.newMessage ?? body.new_message)
-  const parts = Array.isArray(message.parts) ? message.parts : []
-  const texts = parts.flatMap((part) => textOf(objectOf(part).text) ?? [])
-  if (userId === undefined || sessionId === undefined || texts.length === 0) {
-    throw new Refusal(422, 'userId, sessionId and newMessage with a text are required.')
+  const parts = (Array.isArray(message.parts) ? message.parts : []).map(objectOf)
+  const texts = parts.flatMap(({ text }) => textOf(text) ?? [])
+  if (userId === undefined || sessionId === undefined || !parts.some(saysSomething)) {
+    throw new Refusal(422, 'userId, sessionId and newMessage with a part are required.')
   }
   const metadata = body.customMetadata ?? body.custom_metadata
   return {
@@ -49,10 +49,22 @@ export function readRun(body: Record<string, unknown>) {
     /** Texts of the message's parts. */
     texts,
     message,
+    /** Its parts as a session keeps them. */
+    kept: parts.map(withoutBytes),
     stateDelta: objectOf(body.stateDelta ?? body.state_delta),
     customMetadata: metadata === undefined ? undefined : objectOf(metadata),
     streaming: body.streaming === true,
   }
+}
+
+function saysSomething({ text, ...others }: Record<string, unknown>): boolean {
+  return textOf(text) !== undefined || Object.values(others).some((value) => objectOf(value) === value)
+}
+
+/** Sessions are kept in memory, where the bytes of files have no place. */
+function withoutBytes(part: Record<string, unknown>): Record<string, unknown> {
+  const key = 'inlineData' in part ? 'inlineData' : 'inline_data'
+  return key in part ? { ...part, [key]: { ...objectOf(part[key]), data: '' } } : part
 }
 
 export function textOf(value: unknown): string | undefined {

@@ -158,3 +158,10 @@ export function spokenText({ parts }: Content): string {
     .map(({ text }) => text)
     .join('\n\n')
 }
+
+const attachments = ['inlineData', 'inline_data', 'fileData', 'file_data']
+
+/** The parts that agents which join get along with the text: bytes and files. Responses are for the agent that called alone. */
+export function attachmentsOf({ parts }: Content): Part[] {
+  return parts.filter((part) => attachments.some((key) => part[key] !== undefined && part[key] !== null))
+}

@@ -12,7 +12,7 @@ import type { Follow } from '../../follow/follow.ts'
 import type { Subject } from '../../follow/subjects.ts'
 import { readEvents } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
-import { faulty } from '../requests.ts'
+import { faulty } from '../message-parts.ts'
 import { failureOf } from '../views.ts'
 
 /** Query of the routes that answer with events. */

@@ -137,6 +137,17 @@ test('a run answers with its events, and the session keeps them', async () => {
   expect(events.map(({ author }: { author: string }) => author)).toEqual(['user', 'atlas', 'user', 'atlas'])
 })
 
+test('a message may be bytes alone, which its session does not keep', async () => {
+  await open()
+  await call('POST', '/apps/atlas/users/u/sessions/s')
+  const inlineData = { mimeType: 'image/png', data: 'A'.repeat(1_398_100) }
+  const message = { ...ask('atlas', ''), newMessage: { role: 'user', parts: [{ inlineData }] } }
+  const said = framesOf((await call('POST', '/run_sse', message)).text)
+  expect(said.at(-1).content.parts[0].text).toBe('heard  {}')
+  const { events } = (await call('GET', '/apps/atlas/users/u/sessions/s')).json()
+  expect(events[0].content.parts).toEqual([{ inlineData: { ...inlineData, data: '' } }])
+})
+
 test('line separators in texts are escaped in the stream', async () => {
   await open()
   await call('POST', '/apps/atlas/users/u/sessions/s')
@@ -155,8 +166,9 @@ test('what cannot be run is refused', async () => {
   expect(await status(ask('ATLAS', 'hello'))).toEqual([404, "Agent not found: 'ATLAS'"])
   expect((await status(ask('atlas', 'hello', { userId: undefined })))[0]).toBe(422)
   expect((await status({ ...ask('atlas', ''), newMessage: { parts: [] } }))[0]).toBe(422)
+  expect((await status({ ...ask('atlas', ''), newMessage: { parts: [{ inlineData: null }] } }))[0]).toBe(422)
   expect((await status('{'))[0]).toBe(422)
-  expect((await call('POST', '/run', ask('atlas', 'x'.repeat(1_100_000)))).status).toBe(413)
+  expect((await call('POST', '/run', ask('atlas', 'x'.repeat(3_200_000)))).status).toBe(413)
   expect((await call('GET', '/run')).status).toBe(404)
   expect((await call('GET', '/apps/%E0/users/u/sessions/s')).status).toBe(400)
 })
