@@ -91,6 +91,19 @@ export function describePartsOfRuns(name: string, open: () => Promise<Relational
       ])
     })
 
+    test('who is named gets them also where no node takes the run itself', async () => {
+      await world.close()
+      world.start({ times: { startMs: 600 } })
+      const inlineData = { mimeType: 'image/png', data: bytes(10_000) }
+      const parts = [{ text: 'Is @pulse there?' }, { inlineData }]
+      const { runId } = await world.accept('', { slug: 'nobody', message: { role: 'user', parts } })
+      await world.talk(runId)
+      expect(given('pulse')[0]!.parts).toEqual([
+        { text: expect.stringContaining('Is @pulse there?') },
+        { inlineData },
+      ])
+    })
+
     test('an agent that names another hands on what it shows', async () => {
       const inlineData = { mimeType: 'image/png', data: bytes(1_000) }
       const functionCall = { name: 'x', args: {} }

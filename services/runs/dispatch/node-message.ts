@@ -1,7 +1,14 @@
 /** What a node is given: the caller's message, or what the platform has to tell it. */
 
 import type { SqlExecutor } from '#engines/relational/port.ts'
-import { attachmentsOf, type ClaimedRun, type Content, type RunEvent, spokenText } from '../state/types.ts'
+import {
+  attachmentsOf,
+  type ClaimedRun,
+  type Content,
+  type RunEvent,
+  spokenText,
+  textsOf,
+} from '../state/types.ts'
 import type { Report, RunHost } from './parts.ts'
 
 const contextMessages = 20
@@ -58,12 +65,6 @@ function shortened(text: string): string {
     : `${text.slice(0, contextMessageLengthMax)}…`.toWellFormed()
 }
 
-/** The message without its bytes, which a conversation does not show. */
-function textsOf(message: string): string {
-  return `(select json_build_object('parts', json_agg(json_build_object('text', part->'text', 'thought', part->'thought')))
-    from json_array_elements(${message}->'parts') as part where part->>'text' is not null)`
-}
-
 interface Said {
   /** A codename, or `user`. */
   author: string
@@ -95,7 +96,7 @@ export async function readConversation(
   )
   return rows.reverse().flatMap(({ author, message, event }) => {
     const content = message ?? (JSON.parse(event ?? '{}') as RunEvent).content
-    const text = content?.parts ? spokenText(content) : ''
+    const text = content ? spokenText(content) : ''
     return text === '' ? [] : [{ author, text }]
   })
 }

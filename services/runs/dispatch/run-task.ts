@@ -5,7 +5,7 @@ import { NodeFault, type RunNode } from '../nodes/nodes.ts'
 import { type GiveBack, giveBackRun } from '../state/claims.ts'
 import type { HeldEnd } from '../state/end.ts'
 import { attemptsMax, nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
-import type { RunError } from '../state/types.ts'
+import type { RunError, RunEvent } from '../state/types.ts'
 import { nodeMessageOf } from './node-message.ts'
 import { persist, type RunControl, type RunHost, RunStopped } from './parts.ts'
 import { agentError, RunEvents, TooManyEvents } from './run-events.ts'
@@ -38,23 +38,10 @@ export async function workOn(host: RunHost, control: RunControl, node: RunNode):
 }
 
 async function play(host: RunHost, control: RunControl, node: RunNode, events: RunEvents): Promise<Outcome> {
-  const { run, signal } = control
+  const { signal } = control
   try {
-    const given = await persist(control, () => nodeMessageOf(host, run))
-    if (run.cancelRequestedAt || given === null) return canceled
-    host.news.started(run)
-    await events.takeMessage()
-    const call = host.callNode({
-      node,
-      runId: run.runId,
-      userId: run.userId,
-      sessionId: run.sessionId,
-      newMessage: given.message,
-      streaming: run.streaming,
-      ...(run.stateDelta ? { stateDelta: run.stateDelta } : {}),
-      ...(given.customMetadata ? { customMetadata: given.customMetadata } : {}),
-      signal,
-    })
+    const call = await beginCall(host, control, node, events)
+    if (call === null) return canceled
     for await (const event of call) {
       signal.throwIfAborted()
       await events.take(event)
@@ -65,6 +52,32 @@ async function play(host: RunHost, control: RunControl, node: RunNode, events: R
   } catch (error) {
     return outcomeOf(error, host, control)
   }
+}
+
+/** Null when there is nothing to say any more. A message may hold a mebibyte: once the node has it, nobody keeps it for the run's time. */
+async function beginCall(
+  host: RunHost,
+  control: RunControl,
+  node: RunNode,
+  events: RunEvents,
+): Promise<AsyncIterable<RunEvent> | null> {
+  const { run, signal } = control
+  const given = await persist(control, () => nodeMessageOf(host, run))
+  if (run.cancelRequestedAt || given === null) return null
+  host.news.started(run)
+  await events.takeMessage()
+  run.message = null
+  return host.callNode({
+    node,
+    runId: run.runId,
+    userId: run.userId,
+    sessionId: run.sessionId,
+    newMessage: given.message,
+    streaming: run.streaming,
+    ...(run.stateDelta ? { stateDelta: run.stateDelta } : {}),
+    ...(given.customMetadata ? { customMetadata: given.customMetadata } : {}),
+    signal,
+  })
 }
 
 function outcomeOf(error: unknown, host: RunHost, { run }: RunControl): Outcome {

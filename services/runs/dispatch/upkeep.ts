@@ -4,6 +4,7 @@ import type { RunNode } from '../nodes/nodes.ts'
 import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
 import { axon } from '../state/end.ts'
 import { ensureNodes, writeProbes } from '../state/node-rows.ts'
+import { readMessage } from '../state/read.ts'
 import {
   endLostRuns,
   endOverdueRuns,
@@ -97,7 +98,9 @@ async function joinUnstarted(host: RunHost, since: Date): Promise<void> {
   const { relational, nodes } = host
   for (const run of await unstartedRuns(relational, since)) {
     const known = nodes()
-    const named = namingMessage(run, known)
+    if (!namingMessage(run, known)) continue
+    const message = await readMessage(relational, run.runId)
+    const named = namingMessage({ ...run, message }, known)
     if (!named) continue
     const joined = await joinMessage(relational, run, named, known, 'queued')
     for (const { slug } of joined?.joined ?? []) host.wake(slug)

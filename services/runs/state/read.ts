@@ -5,6 +5,7 @@ import { pieceBytesMax } from '#runtime/http/answers.ts'
 import { sizedPage } from '#runtime/http/paging.ts'
 import { parseExact } from '#stidx/exact-json.ts'
 import {
+  type Content,
   type Run,
   type RunEvent,
   type RunStatus,
@@ -20,6 +21,15 @@ export async function readRun(executor: SqlExecutor, runId: string): Promise<Run
     [runId],
   )
   return rows[0] ?? null
+}
+
+/** With all of its parts. */
+export async function readMessage(executor: SqlExecutor, runId: string): Promise<Content | null> {
+  const { rows } = await executor.query<{ message: Content | null }>(
+    'select message from platform.runs where run_id = $1',
+    [runId],
+  )
+  return rows[0]?.message ?? null
 }
 
 export interface RunQuery {

@@ -3,7 +3,7 @@
 import type { SqlExecutor, SqlValue } from '#engines/relational/port.ts'
 import { turnsBack } from './claims.ts'
 import { axon, type EndedRun, endRuns } from './end.ts'
-import { type ClaimedRun, claimedColumns, type RunError } from './types.ts'
+import { type ClaimedRun, claimedTexts, type RunError } from './types.ts'
 
 const batchMax = 500
 /** Attempts that may be lost. */
@@ -112,10 +112,10 @@ export async function endUnstartedRuns(
   return endRuns(executor, { runIds, when: 'queued', status: 'failed', error: nodeUnavailable })
 }
 
-/** Runs of callers that no node took since before `since`, and whose messages have brought in nobody yet. */
+/** Runs of callers that no node took since before `since`, and whose messages have brought in nobody yet; with the texts of these alone. */
 export async function unstartedRuns(executor: SqlExecutor, since: Date): Promise<ClaimedRun[]> {
   const { rows } = await executor.query<ClaimedRun>(
-    `select ${claimedColumns} from platform.runs r
+    `select ${claimedTexts} from platform.runs r
      where r.status = 'queued' and r.trigger = 'api' and r.joined = '[]' and r.skipped = '[]'
        and r.head_at < $1::timestamptz
      order by r.id limit ${batchMax}`,

@@ -127,6 +127,16 @@ const msOf = (interval: string) => `(extract(epoch from ${interval}) * 1000)::fl
 export const claimedColumns = `${runFields}, 0 as "lastEventId", ${claimedFields},
   ${msOf('clock_timestamp() - r.started_at')} as "elapsedMs", ${msOf('r.deadline - clock_timestamp()')} as "leftMs"`
 
+/** The message in `column` without its bytes: a list of messages may be read whole. */
+export function textsOf(column: string): string {
+  return `(select json_build_object('parts',
+      coalesce(json_agg(json_build_object('text', part->'text', 'thought', part->'thought')), '[]'))
+    from json_array_elements(${column}->'parts') as part where part->>'text' is not null)`
+}
+
+/** As `claimedColumns`, with the texts of the message alone. */
+export const claimedTexts = claimedColumns.replace('r.message as', `${textsOf('r.message')} as`)
+
 /** Columns of `r` under their names in `Run`: `run_id` as `runId`. */
 function listed(columns: string): string {
   const camel = (column: string) => column.replace(/_[a-z]/g, (part) => part.charAt(1).toUpperCase())

@@ -63,6 +63,8 @@ export function createNodeCalls(tracing = noTracing, afterMs = afterTurnMs): Nod
       try {
         signal.throwIfAborted()
         const body = await begin(send, sessions, call, traceparentOf(span))
+        // The node has it; a run may take minutes, and a message a mebibyte.
+        call.newMessage = { parts: [] }
         yield* eventsOf(body, { runId, codename: node.codename }, cleanerFor(node), afterMs)
       } catch (error) {
         const fault = signal.aborted ? signal.reason : brokenCall(error)

@@ -97,6 +97,18 @@ describe.each(['python', 'typescript'] as const)('a node of the %s dialect', (di
   })
 })
 
+it('a message is let go of once the node has it, and sent again where the session was forgotten', async () => {
+  const node = await nodeWith(echoScript)
+  const { callNode } = createNodeCalls()
+  await all(callNode(callOf(entryOf(node))))
+  node.forgetSessions()
+  const call = callOf(entryOf(node))
+  const events = callNode(call)[Symbol.asyncIterator]()
+  expect((await events.next()).value.content.parts[0].text).toBe('whale heard: hello')
+  expect(call.newMessage.parts).toEqual([])
+  expect((await events.next()).done).toBe(true)
+})
+
 describe('what ids may be', () => {
   it.each(['a/b', 'ü ?#%', '..'.padStart(100, 'x')])(
     '%j as a session id reaches the node',
