@@ -5,7 +5,7 @@ import { type Static, Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/notices.ts'
-import { checkedId, checkedMessage } from '#services/runs/gateway/requests.ts'
+import { checkedId, checkedMessage, checkedMetadata } from '#services/runs/gateway/requests.ts'
 import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
 import { createConnections, createProbeNode } from '#services/runs/nodes/adk/connections.ts'
 import { loadNodes, NodeFault, type NodeSet, type RunNode } from '#services/runs/nodes/nodes.ts'
@@ -89,6 +89,7 @@ const listArgs = Type.Object({
   status: Type.Optional(Type.Enum(runStatuses)),
   userId: text,
   sessionId: text,
+  metadata: Type.Optional(Type.Record(Type.String(), Type.String())),
   goalId: Type.Optional(Type.Integer({ minimum: 1 })),
   /** Reports to the orchestrator, too. */
   all: Type.Optional(Type.Boolean()),
@@ -101,11 +102,18 @@ export const listRunsOperation = defineOperation({
   /** Items are pages before the last. */
   async run(
     { platform, output }: OperationContext<RunView[]>,
-    { limit: most = 100, all = false, ...filters }: Static<typeof listArgs>,
+    { limit: most = 100, all = false, metadata, ...filters }: Static<typeof listArgs>,
   ): Promise<{ runs: RunView[] }> {
+    const given = checkedMetadata(metadata)
     const runs = await listPages(output, most, async (limit, before: number | undefined) => {
       const from = before === undefined ? {} : { before }
-      const page = await listRuns(platform.engines.relational, { own: null, ...filters, limit, ...from })
+      const page = await listRuns(platform.engines.relational, {
+        own: null,
+        ...filters,
+        ...(given ? { metadata: given } : {}),
+        limit,
+        ...from,
+      })
       const shown = page.runs.filter(({ trigger }) => all || trigger !== 'report')
       return { rows: shown.map(viewOfRun), next: page.next }
     })

@@ -1,6 +1,6 @@
 /** `flotilla runs`: runs and dispatches that were started, and canceling them. */
 
-import { Option, type Command as Program } from 'commander'
+import { InvalidArgumentError, Option, type Command as Program } from 'commander'
 import { type Shown, tableOf } from '#operations/action.ts'
 import type { DispatchView, RunView } from '#operations/runs.ts'
 import { cancelRunOperation, listRunsOperation, type ShownRun, showRunOperation } from '#operations/runs.ts'
@@ -14,12 +14,20 @@ interface ShowOptions {
   wide?: boolean
 }
 
+/** Gathers `key=value`. */
+function metadataReader(given: string, before: Record<string, string> = {}): Record<string, string> {
+  const at = given.indexOf('=')
+  if (at < 1) throw new InvalidArgumentError('Write key=value.')
+  return { ...before, [given.slice(0, at)]: given.slice(at + 1) }
+}
+
 interface ListOptions extends ShowOptions {
   agent?: string
   status?: RunStatus
   user?: string
   session?: string
   dispatch?: number
+  metadata?: Record<string, string>
   all?: boolean
   limit: number
 }
@@ -39,6 +47,7 @@ export function registerRuns(program: Program, cli: Cli): void {
     .option('--user <id>', 'only runs of this user')
     .option('--session <id>', 'only runs of this session')
     .option('--dispatch <number>', 'only runs of this dispatch', numberOf)
+    .option('--metadata <key=value>', 'only runs with this metadata; several must all be met', metadataReader)
     .option('--all', 'reports to the orchestrator, too')
     .option('--limit <count>', 'how many', numberOf, 20)
     .description('runs, the newest first')

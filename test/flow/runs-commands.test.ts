@@ -51,6 +51,16 @@ interface RunDocument {
 const textsOf = ({ events }: RunDocument) =>
   events.map(({ event }) => `${event.author}: ${event.content?.parts[0]?.text}`)
 
+test('lists by metadata; anything but key=value is refused', async () => {
+  const { code, stdout } = await runCommand(
+    ['runs', 'list', '--metadata', 'a=1', '--metadata', 'b==', '--json'],
+    env,
+  )
+  expect([code, JSON.parse(stdout)]).toEqual([0, { runs: [] }])
+  const refused = await runCommand(['runs', 'list', '--metadata', '=1'], env)
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('Write key=value')])
+})
+
 test('the answer of an agent is shown as it comes, and once', async () => {
   const { code, stdout } = await runCommand(['run', 'WHALE', 'hello', '--session', 's1'], env)
   expect([code, stdout]).toEqual([

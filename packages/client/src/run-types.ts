@@ -61,6 +61,8 @@ export interface Run {
   joined: { agent: string; runId: string }[]
   /** Agents that were named and did not join. With `count` it is so many names, of which none is listed. */
   skipped: { agent: string; reason: string; count?: number }[]
+  /** As its caller gave it. */
+  metadata: Record<string, string>
   createdAt: string
   startedAt: string | null
   endedAt: string | null
@@ -89,6 +91,8 @@ export interface MessageOptions {
   sessionId?: string
   /** Default: one made by the client, so that a call without an answer is sent again and starts nothing twice. */
   idempotencyKey?: string
+  /** At most 16 texts by name, shown with the run and for filters. */
+  metadata?: Record<string, string>
   signal?: AbortSignal
 }
 
@@ -141,6 +145,8 @@ export interface RunFilter {
   sessionId?: string
   goalId?: number
   rootRunId?: string
+  /** All of these texts are among those of the run. */
+  metadata?: Record<string, string>
   /** 1 to 1,000; default 100. */
   limit?: number
   /** `next` of the page before. */

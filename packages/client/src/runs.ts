@@ -229,7 +229,7 @@ function outcomeOf<R>({ author, customMetadata }: RunEvent, name: string): R | u
 function runCall(
   agent: string,
   message: string | Content,
-  { userId, sessionId, join, onBusy, stateDelta, customMetadata, ...options }: RunOptions,
+  { userId, sessionId, join, onBusy, stateDelta, customMetadata, metadata, ...options }: RunOptions,
   streaming: boolean,
 ): Call {
   const newMessage = contentOf(message)
@@ -238,13 +238,26 @@ function runCall(
     path: `${pathPart(agent.toLowerCase())}/run`,
     query: joinQuery(join),
     // Fields that are undefined are left out by JSON.
-    body: { appName: agent, userId, sessionId, newMessage, streaming, onBusy, stateDelta, customMetadata },
+    body: {
+      appName: agent,
+      userId,
+      sessionId,
+      newMessage,
+      streaming,
+      onBusy,
+      stateDelta,
+      customMetadata,
+      metadata,
+    },
     headers: { ...creation(options).headers, accept: 'text/event-stream' },
   }
 }
 
-function dispatchCall(message: string | Content, { userId, sessionId, ...options }: MessageOptions): Call {
-  return { ...creation(options), body: { userId, sessionId, message } }
+function dispatchCall(
+  message: string | Content,
+  { userId, sessionId, metadata, ...options }: MessageOptions,
+): Call {
+  return { ...creation(options), body: { userId, sessionId, message, metadata } }
 }
 
 /** Repeated safely: the key names what it creates. */
@@ -262,9 +275,13 @@ function contentOf(message: string | Content): Content {
   return typeof message === 'string' ? { role: 'user', parts: [{ text: message }] } : message
 }
 
-async function pageOf(calls: RunTransport, { signal, ...filter }: RunFilter) {
+async function pageOf(calls: RunTransport, { signal, metadata = {}, ...filter }: RunFilter) {
+  const byMetadata = Object.entries(metadata).map(([name, text]) => [`metadata.${name}`, text] as const)
   const query = Object.fromEntries(
-    Object.entries(filter).map(([name, value]) => [name, value === undefined ? undefined : String(value)]),
+    [...Object.entries(filter), ...byMetadata].map(([name, value]) => [
+      name,
+      value === undefined ? undefined : String(value),
+    ]),
   )
   const { data, headers } = await calls.respond<Run[]>({ ...getCall('runs'), query, ...signalOf({ signal }) })
   return { runs: data, next: nextOf(headers.get('link')) }

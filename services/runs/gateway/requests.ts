@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import type { SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
+import { pointerPart } from '#lib/path-part.ts'
 import { visible } from '#lib/schema-faults.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
@@ -108,6 +109,31 @@ function refuseNul(value: unknown, name: string): void {
   if (holds) throw faulty(name, 'a text without the character NUL')
 }
 
+const metadataMax = { keys: 16, keyLength: 64, valueLength: 512 } as const
+const metadata = Type.Record(Type.String(), Type.String(), {
+  maxProperties: metadataMax.keys,
+  description:
+    `Texts by name, shown with the run: at most ${metadataMax.keys}, names of ${metadataMax.keyLength} characters, texts of ` +
+    `${metadataMax.valueLength}. Lists are filtered by it: \`GET /runs?metadata.ticket=4711\`.`,
+  examples: [{ ticket: '4711' }],
+})
+
+/** Metadata of a run, or a filter by it. Throws AppError `validation_failed`. */
+export function checkedMetadata(value: Record<string, string> | undefined): Record<string, string> | null {
+  const entries = Object.entries(value ?? {})
+  if (entries.length > metadataMax.keys) throw faulty('metadata', `at most ${metadataMax.keys} names`)
+  for (const [name, text] of entries) {
+    const length = [...name].length
+    if (length < 1 || length > metadataMax.keyLength)
+      throw faulty('metadata', `names of 1 to ${metadataMax.keyLength} characters`)
+    const at = `metadata/${pointerPart(name)}`
+    if ([...text].length > metadataMax.valueLength)
+      throw faulty(at, `at most ${metadataMax.valueLength} characters`)
+    for (const one of [name, text]) refuseNul(one, at)
+  }
+  return entries.length === 0 ? null : (value as Record<string, string>)
+}
+
 const onBusy = Type.Enum(['enqueue', 'reject'], {
   type: 'string',
   description:
@@ -125,6 +151,7 @@ export const runRequest = bothSpellings(
     streaming: absentOr(Type.Boolean({ description: 'Events as they come, pieces of texts among them.' })),
     stateDelta: absentOr(object('Changes of the session’s state; passed to the agent.')),
     customMetadata: absentOr(object('Passed to the agent.')),
+    metadata: absentOr(metadata),
     onBusy: absentOr(onBusy),
   },
   {
@@ -155,6 +182,7 @@ export async function readRunRequest(
     streaming: fieldOf<boolean>(body, 'streaming') ?? false,
     stateDelta: checkedExtra(fieldOf(body, 'stateDelta'), 'stateDelta'),
     customMetadata: checkedExtra(fieldOf(body, 'customMetadata'), 'customMetadata'),
+    metadata: checkedMetadata(fieldOf(body, 'metadata')),
     onBusy: fieldOf<Static<typeof onBusy>>(body, 'onBusy') ?? 'enqueue',
     /** False: only the events of this run. */
     join: (request.query as { join?: string }).join !== 'false',
@@ -202,6 +230,7 @@ export const dispatchRequest = bothSpellings(
     userId: absentOr(id(userIdDescription)),
     sessionId: absentOr(id(sessionIdDescription)),
     message: { ...message, ...shownAs(message) },
+    metadata: absentOr(metadata),
   },
   { title: 'DispatchRequest', description: 'What is not known is ignored.' },
 )
@@ -214,5 +243,6 @@ export async function readDispatchRequest(executor: SqlExecutor, request: Fastif
     /** Undefined: a new one. */
     sessionId: checkedId(fieldOf(body, 'sessionId'), 'sessionId'),
     message: checkedMessage(fieldOf(body, 'message'), 'message'),
+    metadata: checkedMetadata(fieldOf(body, 'metadata')),
   }
 }

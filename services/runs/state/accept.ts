@@ -27,6 +27,7 @@ const absent = {
   messageAuthor: null,
   stateDelta: null,
   customMetadata: null,
+  metadata: null,
   parentRunId: null,
   goalId: null,
   depth: 0,
@@ -175,6 +176,7 @@ export async function insertRun(
     claim?.leaseMs ?? null,
     claim?.concurrency ?? null,
     ofPlatform.has(run.trigger) ? null : callerWaitingMax,
+    json(own.metadata),
   ])
   const { made, refused, active, accepted_at: createdAt, claimed, uid: userUid } = rows[0]!
   if (made === null) return { run: null, refused, active }
@@ -215,7 +217,7 @@ const ofPlatform: ReadonlySet<RunTrigger> = new Set(['synthesis', 'report'])
 
 const statement = `select made, refused, active, accepted_at, claimed, uid
   from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
-    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26, $27)`
+    $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26, $27, $28::jsonb)`
 
 /** The headers of records that follow from a request. */
 export function originOf({

@@ -22,7 +22,7 @@ const titleLengthMax = 120
 const deadlineMs = 300_000
 
 export interface NewDispatch
-  extends Pick<NewRun, 'userId' | 'sessionId' | 'callerUid' | 'requestId' | 'traceparent'> {
+  extends Pick<NewRun, 'userId' | 'sessionId' | 'callerUid' | 'requestId' | 'traceparent' | 'metadata'> {
   message: Content
   /** Author of the goal. */
   author: Author
@@ -89,8 +89,8 @@ async function insertRuns(
   deadline: Date,
   given: NewDispatch,
 ): Promise<void> {
-  const { userId, sessionId, message, callerUid, requestId, traceparent = null } = given
-  const shared = { userId, sessionId, message, callerUid, requestId, traceparent, goalId, deadline }
+  const { userId, sessionId, message, callerUid, requestId, traceparent = null, metadata = null } = given
+  const shared = { userId, sessionId, message, callerUid, requestId, traceparent, metadata, goalId, deadline }
   // Their lanes are locked in one order, so that two dispatches never wait for each other.
   const bySlug = given.runs.toSorted((a, b) => (a.slug < b.slug ? -1 : 1))
   for (const run of bySlug) {

@@ -40,6 +40,8 @@ export interface RunQuery {
   agent?: string
   status?: RunStatus
   sessionId?: string
+  /** All of these texts are among those of the run. */
+  metadata?: Record<string, string>
   goalId?: number | string
   rootRunId?: string
   /** Runs that one request accepted, and those that joined them. */
@@ -68,6 +70,11 @@ async function readRuns(executor: SqlExecutor, query: RunQuery): Promise<(Run & 
   where((p) => `r.slug = lower(${p})`, query.agent)
   where((p) => `r.status = ${p}`, query.status)
   where((p) => `r.session_id = ${p}`, query.sessionId)
+  // Twice: an index of the runs that have any is used only where the condition names it.
+  where(
+    (p) => `r.metadata is not null and r.metadata @> ${p}::jsonb`,
+    query.metadata && JSON.stringify(query.metadata),
+  )
   where((p) => `r.goal_id = ${p}::bigint`, query.goalId)
   where((p) => `(r.run_id = ${p} or r.parent_run_id is not null and r.root_run_id = ${p})`, query.rootRunId)
   where((p) => `r.request_id = ${p}`, query.requestId)

@@ -54,6 +54,8 @@ export interface Run {
   error: RunError | null
   joined: { agent: string; runId: string }[]
   skipped: Skipped[]
+  /** For filters, set by the caller: at most 16 texts by name; null for none. */
+  metadata: Record<string, string> | null
   /** The text of the last final event, at most 2 kB. */
   summary: string | null
   /** uid of who called; '' for runs that the platform made. */
@@ -95,7 +97,7 @@ export interface Dispatch {
 
 const runFields = listed(
   `run_id slug agent user_id user_uid session_id status trigger parent_run_id root_run_id goal_id depth attempt error joined skipped
-   summary caller_uid request_id cancel_requested_at created_at started_at ended_at`,
+   metadata summary caller_uid request_id cancel_requested_at created_at started_at ended_at`,
 )
 const claimedFields = listed(
   'epoch message message_author streaming state_delta custom_metadata traceparent deadline',

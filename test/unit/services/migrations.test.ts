@@ -30,6 +30,7 @@ const published: Record<string, string> = {
   '020-collections.sql': '6a595d141be518f2',
   '021-embedders.sql': '191b2050f4672696',
   '022-payload-indexes.sql': '76b6c32f0dbbe61a',
+  '024-questions.sql': 'e547cdc13b57ba73',
 }
 
 it('is what databases have applied', () => {

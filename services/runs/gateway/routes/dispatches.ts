@@ -148,7 +148,7 @@ async function startDispatch(
 
 async function accept(parts: RunParts, request: FastifyRequest, seed: string | undefined): Promise<Dispatch> {
   const caller = callerOf(request)
-  const { userId, sessionId, message } = await readDispatchRequest(parts.relational, request)
+  const { userId, sessionId, message, metadata } = await readDispatchRequest(parts.relational, request)
   const nodes = parts.nodes.current().nodes.filter(({ slug }) => slug !== axon.slug)
   if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
   const idFor = (purpose: string) => (seed === undefined ? randomUUID() : idOfSeed(seed, purpose))
@@ -156,6 +156,7 @@ async function accept(parts: RunParts, request: FastifyRequest, seed: string | u
     userId,
     sessionId: sessionId ?? idFor('session'),
     message,
+    metadata,
     callerUid: caller.uid,
     author: authorOf(caller),
     requestId: request.id,

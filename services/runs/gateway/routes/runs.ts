@@ -10,6 +10,7 @@ import { listRuns, type RunQuery } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
 import type { RunParts } from '../gateway.ts'
 import { runFor } from '../owned.ts'
+import { checkedMetadata } from '../requests.ts'
 import { endOfRun, joinQuery, run, runs, status, streamText, viewOfRun } from '../views.ts'
 import { registerStarted } from './started.ts'
 
@@ -40,6 +41,18 @@ const filters = {
 }
 
 type Filters = Pick<RunQuery, keyof typeof filters>
+
+const metadataPrefix = 'metadata.'
+/** `metadata.<name>`: several must all be met. */
+const metadataFilters = { patternProperties: { '^metadata\\..': Type.String() } }
+
+/** Takes the filters by metadata out of the query. Throws AppError `validation_failed`. */
+function metadataOf(query: Record<string, unknown>): { metadata?: Record<string, string> } {
+  const given = Object.entries(query).filter(([name]) => name.startsWith(metadataPrefix))
+  const named = given.map(([name, text]) => [name.slice(metadataPrefix.length), text])
+  const metadata = checkedMetadata(Object.fromEntries(named))
+  return metadata ? { metadata } : {}
+}
 
 const newMessage = '"newMessage":{"parts":[{"text":"What do we know about the relay?"}]}'
 
@@ -87,15 +100,20 @@ function registerList(scope: FastifyInstance, { relational }: RunParts): void {
       tags: ['runs'],
       summary: 'List runs, the newest first',
       description:
-        'Those that the caller started or that are of the caller as a user; an admin sees all, reports to the orchestrator among them.',
-      querystring: Type.Object({ ...page, ...filters }, { additionalProperties: false }),
+        'Those that the caller started or that are of the caller as a user; an admin sees all, reports to the orchestrator among ' +
+        'them. `metadata.<name>=<text>` gives those with this metadata; several must all be met.',
+      querystring: Type.Object({ ...page, ...filters }, { ...metadataFilters, additionalProperties: false }),
       response: { 200: runs },
     },
     async handler(request, reply) {
-      const { limit, cursor, ...asked } = request.query as PageParameters & Filters
+      const query = request.query as PageParameters & Filters & Record<string, unknown>
+      const asked = Object.fromEntries(
+        Object.entries(query).filter(([name]) => Object.hasOwn(filters, name)),
+      ) as Filters
       const { access, uid } = callerOf(request)
       const found = await listRuns(relational, {
         ...asked,
+        ...metadataOf(query),
         own: access === 'admin' ? null : uid,
         ...readPage(request.query as PageParameters),
       })

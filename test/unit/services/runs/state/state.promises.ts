@@ -309,6 +309,18 @@ export function describeRows(open: () => Promise<Relational>): void {
     })
   })
 
+  test('lists are filtered by metadata, all of several texts together', async () => {
+    const red = await accept(relational, { sessionId: 'a', metadata: { team: 'red', step: '1' } })
+    const other = await accept(relational, { sessionId: 'b', metadata: { team: 'red', step: '2' } })
+    await accept(relational, { sessionId: 'c' })
+    const found = async (metadata: Record<string, string>) =>
+      (await listRuns(relational, { own: null, limit: 10, metadata })).runs.map(({ runId }) => runId)
+    expect(await found({ team: 'red' })).toEqual([other.runId, red.runId])
+    expect(await found({ team: 'red', step: '1' })).toEqual([red.runId])
+    expect(await found({ team: '' })).toEqual([])
+    expect((await readRun(relational, red.runId))!.metadata).toEqual({ team: 'red', step: '1' })
+  })
+
   describe('nodes', () => {
     const probe = (answered: boolean) => writeProbes(relational, [{ slug: 'whale', answered }])
     const away = (seconds: number) =>
