@@ -46,6 +46,12 @@ export const runCodes = {
     title: 'The run was canceled',
     action: 'Start another run when the work is still wanted.',
   },
+  interrupted: {
+    status: 409,
+    title: 'A newer message took the place of the run',
+    meaning: 'A message of the same session came with `onBusy` `interrupt`, and the run was canceled for it.',
+    action: 'Follow the newer run; send the message again when its answer is still wanted.',
+  },
   session_queue_full: {
     status: 429,
     title: 'Too many runs wait in the session',

@@ -5,6 +5,7 @@ import { openPostgres } from '#engines/relational/postgres.ts'
 import { describeRunsAtOnce } from '../flow/runs-at-once.promises.ts'
 import { describeDispatcher } from '../flow/runs-dispatcher.promises.ts'
 import { describePartsOfRuns } from '../flow/runs-parts.promises.ts'
+import { describeInterrupts } from '../flow/runs-interrupt.promises.ts'
 import { describeTurnsOfRuns } from '../flow/runs-turns.promises.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
@@ -23,5 +24,6 @@ describeTurns(open)
 describeUsers(open)
 describeDispatcher('Postgres', open)
 describeRunsAtOnce('Postgres', open)
+describeInterrupts('Postgres', open)
 describeTurnsOfRuns('Postgres', open)
 describePartsOfRuns('Postgres', open)

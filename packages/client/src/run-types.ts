@@ -99,8 +99,8 @@ export interface MessageOptions {
 export interface RunOptions extends MessageOptions {
   /** False: only the events of the addressed agent, not of those that it or the message names. */
   join?: boolean
-  /** While another run of the session is at work: wait for it (the default), or fail with `session_busy`. */
-  onBusy?: 'enqueue' | 'reject'
+  /** While another run of the session is at work or asks: wait for it (the default), fail with `session_busy`, or cancel it. */
+  onBusy?: 'enqueue' | 'reject' | 'interrupt'
   /** Passed to the agent. */
   stateDelta?: Record<string, unknown>
   /** Passed to the agent. */

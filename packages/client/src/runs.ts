@@ -115,10 +115,10 @@ async function collect(stream: EventsOf<Run>): Promise<RunAnswer> {
 }
 
 function faultOf({ runId, status, error }: Run): ProblemError {
-  const code = status === 'canceled' ? 'run_canceled' : (error?.code ?? 'agent_error')
+  const code = error?.code ?? (status === 'canceled' ? 'run_canceled' : 'agent_error')
   return new ProblemError({
     code,
-    status: code === 'run_canceled' ? 409 : (statusOf[code] ?? 502),
+    status: status === 'canceled' ? 409 : (statusOf[code] ?? 502),
     detail: `${runId}: ${error?.message ?? 'somebody canceled it'}`,
     requestId: undefined,
     retryAfter: undefined,

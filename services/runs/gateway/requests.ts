@@ -134,10 +134,11 @@ export function checkedMetadata(value: Record<string, string> | undefined): Reco
   return entries.length === 0 ? null : (value as Record<string, string>)
 }
 
-const onBusy = Type.Enum(['enqueue', 'reject'], {
+const onBusy = Type.Enum(['enqueue', 'reject', 'interrupt'], {
   type: 'string',
   description:
-    'While another run of the session is at work: wait behind it (the default), or 409 `session_busy`.',
+    'While another run of the session is at work or asks: wait behind it (the default), 409 `session_busy`, or cancel it ' +
+    '(`interrupted`); those that wait already go first.',
 })
 
 export const runRequest = bothSpellings(

@@ -200,7 +200,8 @@ function frame(invocationId: string, endedAt: Date | null) {
 /** The problem that a run which has not completed is answered with; undefined for one that has, or has not ended. */
 export function failureOf(run: Run): AppError | undefined {
   if (run.status === 'canceled') {
-    return problem(run, 'run_canceled', 'The run was canceled.', true)
+    const { code, message } = run.error ?? { code: 'run_canceled', message: 'The run was canceled.' }
+    return problem(run, code, message, true)
   }
   if (run.status !== 'failed') return undefined
   const { code, message, retryable } = run.error ?? {

@@ -8,7 +8,8 @@ import type { Relational, SqlExecutor } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { randomHex } from '#lib/ids.ts'
 import { headerNames } from '#runtime/publish/messages.ts'
-import { type ClaimAtOnce, type TakeAtOnce, wakeDispatchers } from './claims.ts'
+import { type ClaimAtOnce, cancelNotice, type TakeAtOnce, wakeDispatchers } from './claims.ts'
+import { cancelWithin, runsBelow } from './end.ts'
 import { readRun } from './read.ts'
 import type { ClaimedRun, Run, RunTrigger } from './types.ts'
 
@@ -39,8 +40,8 @@ type Optional = keyof typeof absent | 'rootRunId'
 type Made = keyof ReturnType<typeof queued> | 'userUid' | 'createdAt' | 'epoch' | 'elapsedMs' | 'leftMs'
 
 export interface NewRun extends Omit<ClaimedRun, Made | Optional>, Partial<Pick<ClaimedRun, Optional>> {
-  /** What happens when a run of the lane is queued or running. Default enqueue. */
-  onBusy?: 'enqueue' | 'reject'
+  /** While the lane has runs that have not ended; `interrupt` cancels the one at work, or asking. Default enqueue. */
+  onBusy?: 'enqueue' | 'reject' | 'interrupt'
 }
 
 /** `isNew`: it did not exist before. */
@@ -63,18 +64,41 @@ export async function acceptRun(
   // With one session no other commit waits for the notice.
   const notify = relational.driver === 'embedded'
   const atOnce = takeAtOnce?.(run)
-  const made = await insertRun(relational, run, {
+  const inserted = await insertRun(relational, run, {
     notify,
     ...(atOnce ? { claim: atOnce.claim } : {}),
   })
+  const interrupts = !inserted.run && inserted.refused === 'busy' && run.onBusy === 'interrupt'
+  const made = interrupts ? await insertInterrupting(relational, run) : inserted
   if (made.run) {
     if (made.claimed) atOnce?.begin(made.claimed)
-    else if (!notify) wakeDispatchers(relational, run.slug)
+    else if (!notify || interrupts) wakeDispatchers(relational, run.slug)
     return { run: made.run, isNew: true }
   }
   const known = await readRun(relational, run.runId)
   if (known) return { run: known, isNew: false }
   throw refusal(made, run.agent)
+}
+
+/**
+ * Cancels the lane's run that is at work or asks, with all that joined it, and queues the new one behind those that wait already.
+ * Rows of runs are locked before the lane, as mentions lock them. Nothing is canceled when the run is refused.
+ */
+async function insertInterrupting(relational: Relational, run: NewRun): Promise<Inserted> {
+  const made = await relational.transaction(async (tx) => {
+    const { rows } = await tx.query<{ run_id: string }>(
+      `select run_id from platform.runs
+       where lane = md5($1 || '/' || length($2) || '/' || $2 || '/' || $3)::uuid and status in ('running', 'input_required')
+         and run_id <> $4`,
+      [run.slug, run.userId, run.sessionId, run.runId],
+    )
+    for (const { run_id } of rows) await cancelWithin(tx, runsBelow, run_id, originOf(run), 'interrupted')
+    const inserted = await insertRun(tx, { ...run, onBusy: 'enqueue' })
+    if (!inserted.run && inserted.refused) throw refusal(inserted, run.agent)
+    return inserted
+  })
+  wakeDispatchers(relational, cancelNotice)
+  return made
 }
 
 /** Why a run at `agent` was not made. */
@@ -119,8 +143,8 @@ export function runIdOf(...parts: string[]): string {
 }
 
 /**
- * Inserts the run, unless its session is another user's of the same name, its lane is full, or busy and `onBusy` is `reject`, or too
- * many runs of its caller wait at the node. Runs of mentions and of the platform itself are refused only by a lane that is far
+ * Inserts the run, unless its session is another user's of the same name, its lane is full, or busy and `onBusy` is `reject` or
+ * `interrupt`, or too many runs of its caller wait at the node. Runs of mentions and of the platform itself are refused only by a lane that is far
  * too long, those of the platform by no count of callers. With `claim` it is claimed at once where its lane is free, its node has
  * a free slot and nothing else waits there.
  * `notify` wakes the dispatchers with the commit: only where no other commit waits for it.
@@ -168,7 +192,7 @@ export async function insertRun(
     own.goalId,
     own.depth,
     deadline,
-    onBusy === 'reject',
+    onBusy === 'reject' || onBusy === 'interrupt',
     run.trigger === 'api' || run.trigger === 'dispatch',
     JSON.stringify({ [headerNames.agent]: run.agent, ...originOf(run) }),
     notify,

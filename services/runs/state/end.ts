@@ -17,8 +17,8 @@ export const axon = { slug: 'axon', codename: 'AXON' } as const
 /** The end of runs that no dispatcher works on: the gateway, or a sweep, says how. */
 interface RunEnd {
   runIds: string[]
-  /** Which of them may be ended now; `lost`: their dispatcher has not renewed its lease. */
-  when: 'queued' | 'lost' | 'open'
+  /** Which of them may be ended now; `unheld`: queued or asking; `lost`: their dispatcher has not renewed its lease. */
+  when: 'queued' | 'unheld' | 'expired' | 'lost' | 'open'
   status: 'completed' | 'failed' | 'canceled'
   error?: RunError
   /** Publishes the end through the outbox, for callers that are no dispatcher. */
@@ -31,7 +31,7 @@ export interface EndedRun
     Run,
     'runId' | 'rootRunId' | 'slug' | 'goalId' | 'trigger' | 'attempt' | 'status' | 'lastEventId'
   > {
-  /** No run of its tree is queued or running any more. */
+  /** All runs of its tree have ended. */
   treeEnded: boolean
   /** The run that brings AXON the report. */
   reportRunId: string | null
@@ -84,8 +84,15 @@ export async function endHeldRuns(executor: SqlExecutor, ends: HeldEnd[]): Promi
 /** A tree is no deeper; each round marks what joined since the one before. */
 const roundsMax = 20
 
+/** The run $1 and all that joined it. */
+export const runsBelow = `with recursive below as (
+    select run_id, root_run_id from platform.runs where run_id = $1
+    union select r.run_id, r.root_run_id from platform.runs r join below b
+      on r.root_run_id = b.root_run_id and r.parent_run_id = b.run_id)
+  select run_id from below`
+
 /**
- * Queued runs of the tree below are canceled when it resolves; running ones have `cancelRequestedAt`, and end when their
+ * Queued runs of the tree below, and those that ask, are canceled when it resolves; running ones have `cancelRequestedAt`, and end when their
  * dispatcher reads it. A run that has ended stays as it is. `headers` are the request id and traceparent of who cancels. Throws AppError `run_not_found`.
  */
 export async function cancelRun(
@@ -94,16 +101,7 @@ export async function cancelRun(
   headers: Record<string, string> = {},
 ): Promise<Run> {
   const { run, ended } = await relational.transaction(async (tx) => {
-    const done = await cancelWithin(
-      tx,
-      `with recursive below as (
-         select run_id, root_run_id from platform.runs where run_id = $1
-         union select r.run_id, r.root_run_id from platform.runs r join below b
-           on r.root_run_id = b.root_run_id and r.parent_run_id = b.run_id)
-       select run_id from below`,
-      runId,
-      headers,
-    )
+    const done = await cancelWithin(tx, runsBelow, runId, headers)
     const found = await readRun(tx, runId)
     if (!found) throw new AppError('run_not_found', `There is no run ${runId.slice(0, 64).toWellFormed()}.`)
     return { run: found, ended: done }
@@ -118,29 +116,30 @@ export async function cancelWithin(
   which: string,
   param: string | number,
   headers: Record<string, string>,
+  reason: 'interrupted' | null = null,
 ): Promise<EndedRun[]> {
   const running: { run_id: string; slug: string }[] = []
-  const queued: string[] = []
+  const unheld: string[] = []
   for (let round = 0; round < roundsMax; round++) {
     // Runs that are marked let no one join any more, so a round that finds none is the last.
     const { rows } = await tx.query<{ run_id: string; slug: string; status: string }>(
       `with open as materialized (
          select run_id from platform.runs
-         where run_id in (${which}) and status in ('queued', 'running') and cancel_requested_at is null
+         where run_id in (${which}) and status in ('queued', 'running', 'input_required') and cancel_requested_at is null
          order by id for no key update)
-       update platform.runs r set cancel_requested_at = clock_timestamp() from open where r.run_id = open.run_id
+       update platform.runs r set cancel_requested_at = clock_timestamp(), cancel_reason = $2 from open where r.run_id = open.run_id
        returning r.run_id, r.slug, r.status`,
-      [param],
+      [param, reason],
     )
     if (rows.length === 0) break
-    for (const row of rows) row.status === 'queued' ? queued.push(row.run_id) : running.push(row)
+    for (const row of rows) row.status === 'running' ? running.push(row) : unheld.push(row.run_id)
   }
   await sendCancels(tx, running, headers)
-  return queued.length === 0
+  return unheld.length === 0
     ? []
     : endRuns(tx, {
-        runIds: queued,
-        when: 'queued',
+        runIds: unheld,
+        when: 'unheld',
         status: 'canceled',
         announce: true,
       })

@@ -64,6 +64,7 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
         'node_unavailable',
         'run_timeout',
         'run_canceled',
+        'interrupted',
         'too_many_events',
       ],
     },
