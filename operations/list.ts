@@ -21,6 +21,7 @@ import { noteActions } from './notes.ts'
 import type { Operation } from './operation.ts'
 import { rebuildActions } from './rebuild.ts'
 import {
+  answerRunOperation,
   cancelRunOperation,
   listRunsOperation,
   showRunOperation,
@@ -71,6 +72,7 @@ export const operations: readonly Operation[] = [
   followRunOperation,
   listRunsOperation,
   showRunOperation,
+  answerRunOperation,
   cancelRunOperation,
   sinkJsonlOperation,
   sinkPostgresOperation,

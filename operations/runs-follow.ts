@@ -44,19 +44,22 @@ export const followRunOperation = defineOperation({
     id: Type.String(),
     /** Whether the result holds the events, too. */
     keep: Type.Boolean(),
+    /** Only events behind it: those since an answer. */
+    after: Type.Optional(Type.Integer({ minimum: 0 })),
   }),
-  async run(context: Context, { id, keep }): Promise<Followed> {
+  async run(context: Context, { id, keep, after = 0 }): Promise<Followed> {
     const { relational } = context.platform.engines
     const goalId = goalIdOf(id)
     if (goalId === undefined) {
       const begun = await runOf(relational, id)
       if (begun.status === 'queued') await giveReason(context, begun.agent)
-      const events = await follow(context, treeOf(relational, begun.rootRunId), keep)
+      const own = begun.runId === begun.rootRunId || after === 0 ? undefined : begun.runId
+      const events = await follow(context, treeOf(relational, begun.rootRunId, own), keep, { after })
       return { run: await explainedRun(context, await runOf(relational, id)), events }
     }
     await dispatchOf(relational, goalId)
     const giveFallen = createFallen(context, relational, goalId)
-    const events = await follow(context, eventsOfDispatch(relational, goalId), keep, giveFallen)
+    const events = await follow(context, eventsOfDispatch(relational, goalId), keep, { giveMore: giveFallen })
     await giveFallen()
     return { dispatch: viewOfDispatch(await dispatchOf(relational, goalId)), events }
   },
@@ -87,7 +90,7 @@ async function follow<T>(
   { platform, output, signal }: Context,
   subject: Subject<T>,
   keep: boolean,
-  giveMore = async () => {},
+  { giveMore = async () => {}, after = 0 } = {},
 ): Promise<StoredEvent[]> {
   const { log, engines } = platform
   const { relational } = engines
@@ -112,7 +115,9 @@ async function follow<T>(
     const events: StoredEvent[] = []
     /** By run: the last durable event that was given. */
     const givenTo = new Map<string, number>()
-    for await (const { seq, runId, json, behind = null } of followed.events({ after: 0, signal })) {
+    for await (const followedEvent of followed.events({ after, untilAsked: true, signal })) {
+      if ('readAsking' in followedEvent) continue
+      const { seq, runId, json, behind = null } = followedEvent
       const event = parseEvent(json)
       if (seq !== null) {
         await output.item({ kind: 'event', event })

@@ -13,6 +13,7 @@ import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
 import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
 import { axon, cancelRun } from '#services/runs/state/end.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
+import { answerParts, answerRun } from '#services/runs/state/questions.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import { type Content, type Run, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { defineAction } from './action.ts'
@@ -160,6 +161,30 @@ export const cancelRunOperation = defineAction({
         : { dispatch: viewOfDispatch(await cancelDispatch(relational, goalId)) }
     await wakeOutbox(relational)
     return canceled
+  },
+})
+
+export const answerRunOperation = defineAction({
+  name: 'runs answer',
+  summary: 'Answer the question of a run, which goes on with it',
+  change: { action: 'run.input', target: ({ id }) => id },
+  /** Either a text, or whether it is approved. */
+  args: Type.Object({ id: Type.String(), text, approve: Type.Optional(Type.Boolean()) }),
+  async run({ platform }, { id, text: given, approve }): Promise<{ run: RunView; after: number }> {
+    const { relational } = platform.engines
+    const { status, question } = await runOf(relational, id)
+    if (status !== 'input_required' || !question) {
+      throw new AppError('not_waiting', 'The run does not wait for an answer.')
+    }
+    const words = given ?? (approve ? 'approve' : 'refuse')
+    const parts = answerParts(question, words)
+    if (given === undefined && parts.some((part) => !part.functionResponse)) {
+      throw new AppError('bad_request', 'The run asks for no approval: answer it with a text.')
+    }
+    const message = checkedMessage({ role: 'user', parts }, 'text')
+    const { run, after } = await answerRun(relational, { runId: id, message, answerId: randomUUID() })
+    await wakeOutbox(relational)
+    return { run: viewOfRun(run), after }
   },
 })
 

@@ -6,7 +6,12 @@ import { posix } from 'node:path'
  * Any area may import them, and they may import each other: who calls, and the goals, which dispatches make together with
  * their own rows.
  */
-const baseAreas = ['services/access', 'services/records/store', 'services/records/goals']
+const baseAreas = [
+  'services/access',
+  'services/records/store',
+  'services/records/goals',
+  'services/records/notes',
+]
 /** Areas meet in topics and in the base areas, never in each other's files. */
 const areas = ['vectors', 'webhooks', 'records', 'runs', 'outbox'].map((name) => `services/${name}`)
 

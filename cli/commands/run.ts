@@ -69,25 +69,26 @@ function messageArgs(text: string, { user, session, file }: MessageOptions) {
 }
 
 /** Without --async what the agents say until all have ended; everything but a success is reported by the exit code. */
-async function showStarted(
+export async function showStarted(
   cli: Cli,
   started: object,
-  { id, short }: { id: string; short: Record<string, unknown> },
+  { id, short, after }: { id: string; short: Record<string, unknown>; after?: number },
   { json = false, async: isAsync }: MessageOptions,
 ): Promise<void> {
   if (isAsync) return printResult(json, started, () => ({ fields: short }))
-  const followed = await followToEnd(cli, id, json)
+  const followed = await followToEnd(cli, { id, keep: json, ...(after === undefined ? {} : { after }) })
   printResult(json, followed, () => endOf(followed))
   const { status } = 'run' in followed ? followed.run : followed.dispatch
-  if (status !== 'completed') cli.exitCode = exitRefused
+  if (status !== 'completed' && status !== 'input_required') cli.exitCode = exitRefused
 }
 
 /** Interrupting it ends the showing, not the run. */
-async function followToEnd(cli: Cli, id: string, keep: boolean): Promise<Followed> {
+async function followToEnd(cli: Cli, args: { id: string; keep: boolean; after?: number }): Promise<Followed> {
+  const { keep } = args
   const printer = createRunPrinter(write)
   const output = { ...noOutput, item: (item: FollowedItem) => (keep ? undefined : printer.print(item)) }
   try {
-    return await cli.execute(followRunOperation, { id, keep }, output)
+    return await cli.execute(followRunOperation, args, output)
   } finally {
     printer.end()
   }
@@ -102,9 +103,14 @@ function endOf(followed: Followed): string {
     return line`[dispatch ${goalId} ${status}: ${completed} of ${runs.length} agents answered${without}]`
   }
   const { runId, sessionId, status, error, skipped } = followed.run
+  const { question } = followed.run
+  const asks = question
+    ? [line`[${runId} asks: ${question.text || question.calls.map(({ name }) => name).join(', ')}]`]
+    : []
   const why = error ? `: ${error.message.replace(/\.$/, '')}` : ''
   return [
     ...skipped.map(({ agent, reason }) => line`[${agent} did not join: ${reason}]`),
+    ...asks,
     line`[${runId} ${status}${why}; session ${sessionId}]`,
   ].join('\n')
 }

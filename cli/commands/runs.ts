@@ -1,12 +1,20 @@
 /** `flotilla runs`: runs and dispatches that were started, and canceling them. */
 
 import { InvalidArgumentError, Option, type Command as Program } from 'commander'
+import { AppError } from '#lib/errors.ts'
 import { type Shown, tableOf } from '#operations/action.ts'
 import type { DispatchView, RunView } from '#operations/runs.ts'
-import { cancelRunOperation, listRunsOperation, type ShownRun, showRunOperation } from '#operations/runs.ts'
+import {
+  answerRunOperation,
+  cancelRunOperation,
+  listRunsOperation,
+  type ShownRun,
+  showRunOperation,
+} from '#operations/runs.ts'
 import { type RunStatus, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
 import { type Cli, describe, numberReader, withWide } from '../cli.ts'
 import { indented, line } from '../output.ts'
+import { showStarted } from './run.ts'
 import { createRunPrinter } from './run-printer.ts'
 
 interface ShowOptions {
@@ -19,6 +27,13 @@ function metadataReader(given: string, before: Record<string, string> = {}): Rec
   const at = given.indexOf('=')
   if (at < 1) throw new InvalidArgumentError('Write key=value.')
   return { ...before, [given.slice(0, at)]: given.slice(at + 1) }
+}
+
+interface AnswerOptions {
+  json?: boolean
+  async?: boolean
+  approve?: boolean
+  refuse?: boolean
 }
 
 interface ListOptions extends ShowOptions {
@@ -73,6 +88,25 @@ export function registerRuns(program: Program, cli: Cli): void {
       const gather = (pages: StoredEvent[][], last: ShownRun): ShownRun =>
         'events' in last ? { ...last, events: [...pages.flat(), ...last.events] } : last
       await cli.run(showRunOperation, { id }, { json, wide, render: renderShown, gather })
+    },
+  )
+  const answer = runs
+    .command('answer')
+    .argument('<id>', 'of a run that is input_required')
+    .argument('[text]', 'the answer')
+    .option('--approve', 'approve what the agent asks to do')
+    .option('--refuse', 'refuse it')
+    .option('--async', 'do not wait for the end')
+    .description('answer the question of a run, and show what its agent says then')
+  describe(answer, 'flotilla runs answer run_6ba5c0a2f1 --approve').action(
+    async (id: string, text: string | undefined, { approve, refuse, ...options }: AnswerOptions) => {
+      if ([text, approve, refuse].filter((one) => one !== undefined).length !== 1) {
+        throw new AppError('bad_request', 'Give a text, --approve or --refuse: one of them.')
+      }
+      const args = text === undefined ? { id, approve: approve === true } : { id, text }
+      const { run, after } = await cli.execute(answerRunOperation, args)
+      const short = { run: run.runId, agent: run.appName, session: run.sessionId, status: run.status }
+      await showStarted(cli, { run }, { id: run.runId, short, after }, options)
     },
   )
   const cancel = runs

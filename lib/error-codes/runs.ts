@@ -46,6 +46,18 @@ export const runCodes = {
     title: 'The run was canceled',
     action: 'Start another run when the work is still wanted.',
   },
+  not_waiting: {
+    status: 409,
+    title: 'The run does not wait for an answer',
+    meaning: 'It has not asked, was answered already, was canceled, or its question expired.',
+    action: 'Read the run; only one that is `input_required` takes an answer.',
+  },
+  input_expired: {
+    status: 504,
+    title: 'Nobody answered the run’s question in time',
+    meaning: 'The run waited for an answer for `INPUT_WAIT_S` seconds.',
+    action: 'Send the message again, and answer its question.',
+  },
   interrupted: {
     status: 409,
     title: 'A newer message took the place of the run',

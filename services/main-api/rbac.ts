@@ -42,6 +42,7 @@ export const rbac: Readonly<Record<string, Least>> = {
   'GET /api/v1/runs/:runId': 'viewer',
   'GET /api/v1/runs/:runId/events': 'viewer',
   'POST /api/v1/runs/:runId/cancel': 'member',
+  'POST /api/v1/runs/:runId/input': 'member',
   'GET /api/v1/dispatches': 'viewer',
   'POST /api/v1/dispatches': 'member',
   'GET /api/v1/dispatches/:goalId': 'viewer',

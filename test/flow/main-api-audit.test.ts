@@ -193,6 +193,7 @@ describe('a change by the command line', () => {
     'goals set': { id: 999_999, status: 'active' },
     'runs start': { agent: 'nobody', text: 't' },
     dispatch: { text: '' },
+    'runs answer': { id: `run_${'0'.repeat(32)}`, text: 'x' },
     'runs cancel': { id: `run_${'0'.repeat(32)}` },
   }
   /** They do something whenever they are asked. */

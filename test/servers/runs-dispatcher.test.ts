@@ -4,8 +4,9 @@ import type { Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
 import { describeRunsAtOnce } from '../flow/runs-at-once.promises.ts'
 import { describeDispatcher } from '../flow/runs-dispatcher.promises.ts'
-import { describePartsOfRuns } from '../flow/runs-parts.promises.ts'
 import { describeInterrupts } from '../flow/runs-interrupt.promises.ts'
+import { describePartsOfRuns } from '../flow/runs-parts.promises.ts'
+import { describeQuestions } from '../flow/runs-questions.promises.ts'
 import { describeTurnsOfRuns } from '../flow/runs-turns.promises.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
@@ -24,6 +25,7 @@ describeTurns(open)
 describeUsers(open)
 describeDispatcher('Postgres', open)
 describeRunsAtOnce('Postgres', open)
+describeQuestions('Postgres', open)
 describeInterrupts('Postgres', open)
 describeTurnsOfRuns('Postgres', open)
 describePartsOfRuns('Postgres', open)

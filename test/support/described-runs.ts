@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { confirmation } from './asking-scripts.ts'
 import type { DescribedCall } from './described-call.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayPlatform } from './gateway-platform.ts'
@@ -14,7 +15,7 @@ export interface DescribedAgents {
 }
 
 export async function openDescribedAgents(): Promise<DescribedAgents> {
-  const node = await openScriptedNode({ whale: echoScript, pulse: echoScript, axon: echoScript })
+  const node = await openScriptedNode({ whale: echoScript, pulse: confirmation, axon: echoScript })
   const folder = mkdtempSync(join(tmpdir(), 'fl-nodes-'))
   const file = join(folder, 'nodes.yaml')
   const nodes = Object.fromEntries([...node.scripts.keys()].map((slug) => [slug, { url: node.url }]))
@@ -49,6 +50,13 @@ export async function runSpecials(
     return status !== 'running'
   })
   const dispatch = { parameters: { path: { goalId: String(goalId) } } }
+  const asking = async () => {
+    const asked = await send('/pulse/run', { newMessage: { parts: [{ text: 'pay' }] } })
+    return {
+      parameters: { path: { runId: asked.headers.get('x-run-id') as string } },
+      body: { message: 'yes' },
+    }
+  }
   const ofMark = (mark: string): [string, Partial<DescribedCall>][] => [
     [`get${mark}Run`, run],
     [`follow${mark}Run`, run],
@@ -61,6 +69,8 @@ export async function runSpecials(
     dispatch: { status: 202 },
     createFleetRun: { status: 202 },
     createFleetDispatch: { status: 202 },
+    answerRun: await asking(),
+    answerFleetRun: { ...(await asking()), status: 202 },
     ...Object.fromEntries([...ofMark(''), ...ofMark('Fleet')]),
   }
 }

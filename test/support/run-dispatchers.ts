@@ -46,6 +46,7 @@ export interface DispatcherGiven {
   times?: Partial<RunTimes>
   nodes?: NodeSet
   drainMs?: number
+  inputWaitS?: number
 }
 
 /** Only ends a hang. */
@@ -82,7 +83,7 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
     news,
     logIsAway: false,
     databaseFault: () => undefined,
-    start({ holder, times, nodes, drainMs = 0 } = {}) {
+    start({ holder, times, nodes, drainMs = 0, inputWaitS = 86_400 } = {}) {
       const set = nodes ?? nodesAt(node.url)
       const dispatcher = startDispatcher({
         relational: faulty,
@@ -95,6 +96,7 @@ export function openRunWorld(relational: Relational, node: ScriptedNode): RunWor
         times: { ...shortTimes, ...times },
         drainMs: () => drainMs,
         retentionDays: 30,
+        inputWaitS,
       })
       dispatchers.push(dispatcher)
       return dispatcher

@@ -41,6 +41,7 @@ async function work(given: ChildGiven): Promise<void> {
     times: { ...shortTimes, ...given.times },
     drainMs: () => 0,
     retentionDays: 30,
+    inputWaitS: 86_400,
   })
   hearNotices({ relational, log: silentLog }, 'flotilla_runs', dispatcher.heard)
 }

@@ -18,10 +18,11 @@ import { Ago } from '../ui/time.tsx'
 
 export type Run = Data['Run']
 
-const statuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
+const statuses = ['queued', 'running', 'input_required', 'completed', 'failed', 'canceled'] as const
 export const runTones: Record<Run['status'], Tone> = {
   queued: 'idle',
   running: 'busy',
+  input_required: 'warn',
   completed: 'ok',
   failed: 'bad',
   canceled: 'idle',

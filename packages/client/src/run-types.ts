@@ -1,6 +1,6 @@
 /** Runs of agents and dispatches to all of them, as a client sees them. */
 
-export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'canceled'
+export type RunStatus = 'queued' | 'running' | 'input_required' | 'completed' | 'failed' | 'canceled'
 export type DispatchStatus = 'running' | 'completed' | 'partial' | 'failed' | 'canceled'
 
 /** Text, bytes, a file elsewhere, or the response of a function: one of them. Events have others, too, such as `functionCall`. */
@@ -43,6 +43,14 @@ export interface RunError {
   retryable: boolean
 }
 
+/** A run waits for the answers to these calls; `adk_request_confirmation` asks for an approval. */
+export interface Question {
+  calls: { id: string; name: string; args?: unknown }[]
+  text: string
+  askedAt: string
+  expiresAt: string
+}
+
 export interface Run {
   runId: string
   /** The agent's codename. */
@@ -61,6 +69,8 @@ export interface Run {
   joined: { agent: string; runId: string }[]
   /** Agents that were named and did not join. With `count` it is so many names, of which none is listed. */
   skipped: { agent: string; reason: string; count?: number }[]
+  /** What it asks, while it is `input_required`: `runs.input` answers. */
+  question: Question | null
   /** As its caller gave it. */
   metadata: Record<string, string>
   createdAt: string
@@ -107,13 +117,15 @@ export interface RunOptions extends MessageOptions {
   customMetadata?: Record<string, unknown>
 }
 
+export type InputOptions = Pick<MessageOptions, 'idempotencyKey' | 'signal'>
+
 export interface ResumeOptions {
   /** The number of the last event that was seen: those behind it come. Default 0, which is all. */
   after?: number
   signal?: AbortSignal
 }
 
-/** The answers of the agents, and the run as it ended. */
+/** The answers of the agents, and the run as it ended, or the one that waits for an answer (`input_required`). */
 export interface RunAnswer {
   run: Run
   events: RunEvent[]
@@ -183,7 +195,8 @@ export interface AgentCalls {
 export interface RunCalls {
   /**
    * Sends a message to an agent (its slug, `whale`) and waits for the end of the run. Throws ProblemError with the run's own
-   * code when it failed, and `run_canceled` when somebody canceled it. Aborting the signal ends the waiting, not the run.
+   * code when it failed, and `run_canceled` when somebody canceled it. Where an agent asks back it ends with the run that waits for an
+   * answer (`input_required`, its `question`). Aborting the signal ends the waiting, not the run.
    */
   run(agent: string, message: string | Content, options?: RunOptions): Promise<RunAnswer>
   /** As `run`, with the events as they come, pieces of text (`partial`) among them. */
@@ -199,6 +212,13 @@ export interface RunCalls {
     all(filter?: RunFilter): AsyncGenerator<Run>
     /** Also the runs of the agents that joined. One that has ended stays as it is. */
     cancel(runId: string): Promise<Run>
+    /**
+     * Answers the question of a run that is `input_required`: by a text, or parts (a `functionResponse` with the id of a call). The
+     * same run goes on, and this ends as `run` does. Throws ProblemError `not_waiting`.
+     */
+    input(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunAnswer>
+    /** As `input`, with the events as they come. */
+    inputStream(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunStream>
   }
   /** Sends a message to every agent as one goal; its conclusion is `result` of the dispatch once it has ended. */
   dispatch(message: string | Content, options?: MessageOptions): Promise<Dispatch>

@@ -4,6 +4,7 @@ import { pauseBetween, readEvents, refuseEnd } from './events.ts'
 import { headerOf, nextOf, signalOf } from './hub.ts'
 import { pathPart } from './path-part.ts'
 import { isAway, ProblemError } from './problem-error.ts'
+import { faultOf } from './run-fault.ts'
 import type {
   AgentCalls,
   CallableAgent,
@@ -11,7 +12,9 @@ import type {
   Dispatch,
   DispatchStream,
   EventsOf,
+  InputOptions,
   MessageOptions,
+  Part,
   ResumeOptions,
   Run,
   RunAnswer,
@@ -36,13 +39,6 @@ export interface RunTransport {
 const awayMsMax = 60_000
 /** The author of the last frame of a stream, which holds the outcome and no text. */
 const gatewayAuthor = 'gateway'
-const statusOf: Readonly<Record<string, number>> = {
-  agent_error: 502,
-  node_lost: 502,
-  node_unavailable: 503,
-  run_timeout: 504,
-  too_many_events: 502,
-}
 
 export function runsOver(calls: RunTransport): RunCalls {
   const runs: RunCalls['runs'] = {
@@ -57,6 +53,8 @@ export function runsOver(calls: RunTransport): RunCalls {
       } while (cursor !== undefined)
     },
     cancel: async (runId) => (await calls.respond<Run>(cancelCall(pathOf(runId)))).data,
+    input: async (runId, answer, options = {}) => collect(await continued(calls, runId, answer, options)),
+    inputStream: (runId, answer, options = {}) => continued(calls, runId, answer, options),
   }
   const stream: RunCalls['stream'] = async (agent, message, options = {}) => {
     const call = runCall(agent, message, options, true)
@@ -106,24 +104,24 @@ async function begin(calls: RunTransport, call: Call, { join, signal }: RunOptio
   return Object.assign(eventsOf<Run>(calls, source, signalOf({ signal }), opened?.body), { runId })
 }
 
+/** Answers a question; the run's own events behind the answer follow. */
+async function continued(calls: RunTransport, runId: string, answer: string | Part[], options: InputOptions) {
+  const call = creation(options)
+  const body = typeof answer === 'string' ? { message: answer } : { parts: answer }
+  const path = `${pathOf(runId)}/input`
+  const headers = { ...call.headers, prefer: 'respond-async' }
+  const { data } = await calls.respond<Run>({ ...call, path, body, headers })
+  const source = { path: pathOf(runId), query: {}, name: 'run' as const }
+  const given = { ...signalOf(options), after: data.lastEventId }
+  return Object.assign(eventsOf<Run>(calls, source, given), { runId })
+}
+
 async function collect(stream: EventsOf<Run>): Promise<RunAnswer> {
   const events: RunEvent[] = []
   for await (const event of stream) if (!event.partial) events.push(event)
   const run = stream.result!
-  if (run.status !== 'completed') throw faultOf(run)
+  if (run.status !== 'completed' && run.status !== 'input_required') throw faultOf(run)
   return { run, events }
-}
-
-function faultOf({ runId, status, error }: Run): ProblemError {
-  const code = error?.code ?? (status === 'canceled' ? 'run_canceled' : 'agent_error')
-  return new ProblemError({
-    code,
-    status: status === 'canceled' ? 409 : (statusOf[code] ?? 502),
-    detail: `${runId}: ${error?.message ?? 'somebody canceled it'}`,
-    requestId: undefined,
-    retryAfter: undefined,
-    errors: [],
-  })
 }
 
 interface Source {

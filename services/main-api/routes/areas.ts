@@ -14,6 +14,7 @@ import { registerGoals } from '#services/records/api/goals.ts'
 import { type HubParts, registerNotes } from '#services/records/api/notes.ts'
 import type { RunParts } from '#services/runs/gateway/gateway.ts'
 import { registerDispatchCreation, registerDispatches } from '#services/runs/gateway/routes/dispatches.ts'
+import { registerInputLater } from '#services/runs/gateway/routes/input.ts'
 import { registerRunCreation } from '#services/runs/gateway/routes/run.ts'
 import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
 import { listDispatches } from '#services/runs/state/dispatches.ts'
@@ -37,6 +38,7 @@ export async function registerAreas(
     registerRuns(areas, started)
     registerDispatches(areas, started)
     registerRunCreation(areas, started)
+    registerInputLater(areas, started)
     registerDispatchCreation(areas, started)
   })
 }
@@ -75,7 +77,14 @@ const dispatchList = Type.Array(
     userId: Type.String(),
     sessionId: Type.String(),
     counts: Type.Object(
-      { queued: count, running: count, completed: count, failed: count, canceled: count },
+      {
+        queued: count,
+        running: count,
+        input_required: count,
+        completed: count,
+        failed: count,
+        canceled: count,
+      },
       { description: 'Runs of its agents by status; a status that none has is absent.' },
     ),
     deadline: time,

@@ -44,7 +44,7 @@ function storesOf({
 }
 
 export function startDispatcher(parts: DispatcherParts) {
-  const { log, times, relational, holder } = parts
+  const { log, times, relational } = parts
   const health = new NodeHealth()
   const stopping = new AbortController()
   const sweeping = createWakeup()
@@ -63,6 +63,13 @@ export function startDispatcher(parts: DispatcherParts) {
     wake(slug) {
       claimer.wake(slug)
       host.busy()
+    },
+    asked(run) {
+      parts.news.asked(run)
+      parts.onAsked?.(run)
+      log.debug({ run: run.runId, agent: run.slug, attempt: run.attempt }, 'runs.asked')
+      host.wake(run.slug)
+      followUpSoon()
     },
     async ended(runs: readonly EndedRun[]) {
       for (const run of runs) {
@@ -108,7 +115,9 @@ export function startDispatcher(parts: DispatcherParts) {
         await claimer.stopCanceled()
       },
     ),
-    startRepeating({ what: 'old runs', log, everyMs: pruneEveryMs, firstAfterMs: pruneFirstAfterMs }, prune),
+    startRepeating({ what: 'old runs', log, everyMs: pruneEveryMs, firstAfterMs: pruneFirstAfterMs }, () =>
+      pruneOld(parts, stopping.signal),
+    ),
   ]
   const renewing = startRepeating({ what: 'leases of runs', log, everyMs: times.renewMs }, () =>
     claimer.renew(),
@@ -120,15 +129,6 @@ export function startDispatcher(parts: DispatcherParts) {
 
   function probeEveryMs(): number {
     return resting ? times.probeRestMs : times.probeMs
-  }
-
-  async function prune(): Promise<void> {
-    const lease = { name: 'runs.prune', holder, ttlMs: pruneLeaseMs }
-    await withLease(relational, lease, async ({ signal }) => {
-      while (!signal.aborted && !stopping.signal.aborted) {
-        if ((await pruneRuns(relational, parts.retentionDays)) === 0) return
-      }
-    })
   }
 
   return {
@@ -158,6 +158,19 @@ export function startDispatcher(parts: DispatcherParts) {
       await parts.news.close()
     },
   }
+}
+
+/** One dispatcher at a time removes them. */
+async function pruneOld(
+  { relational, holder, retentionDays }: DispatcherParts,
+  stopping: AbortSignal,
+): Promise<void> {
+  const lease = { name: 'runs.prune', holder, ttlMs: pruneLeaseMs }
+  await withLease(relational, lease, async ({ signal }) => {
+    while (!signal.aborted && !stopping.aborted) {
+      if ((await pruneRuns(relational, retentionDays)) === 0) return
+    }
+  })
 }
 
 /**

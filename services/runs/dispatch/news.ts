@@ -102,7 +102,9 @@ export function createRunNews(
   }
 
   return {
-    started: (run: ClaimedRun) => add(run.slug, { ...of(run), status: 'running' }, false),
+    started: (run: ClaimedRun) =>
+      add(run.slug, { ...of(run), status: 'running', last_seq: run.answerSeq ?? null }, false),
+    asked: (run: ClaimedRun) => add(run.slug, { ...of(run), status: 'input_required' }),
     /** A piece of a text: dropped earlier than all else where too much waits. */
     partial: (run: ClaimedRun, event: string) => add(run.slug, { ...of(run), event }),
     stored: (run: ClaimedRun, event: string, { seq, goalSeq }: StoredPosition) =>

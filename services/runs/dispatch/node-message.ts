@@ -25,6 +25,7 @@ export async function nodeMessageOf(
   run: ClaimedRun,
 ): Promise<NodeMessage | null> {
   const customMetadata = run.customMetadata ? { customMetadata: run.customMetadata } : {}
+  if (run.input !== null && !(await isVoid(executor, run))) return { message: run.input, ...customMetadata }
   if (run.trigger === 'report') return reportMessage(await readReport(run.runId))
   if (run.message === null || (await isVoid(executor, run))) return null
   if (run.trigger !== 'mention') return { message: { role: 'user', ...run.message }, ...customMetadata }
@@ -94,8 +95,11 @@ export async function readConversation(
      select author, message, event from said order by at desc, seq desc limit $4`,
     [runId, userId, sessionId, limit],
   )
-  return rows.reverse().flatMap(({ author, message, event }) => {
-    const content = message ?? (JSON.parse(event ?? '{}') as RunEvent).content
+  return rows.reverse().flatMap(({ author: speaker, message, event }) => {
+    const said = JSON.parse(event ?? '{}') as RunEvent
+    const content = message ?? said.content
+    // Answers to questions are among the events of agents.
+    const author = said.author === 'user' ? 'user' : speaker
     const text = content ? spokenText(content) : ''
     return text === '' ? [] : [{ author, text }]
   })

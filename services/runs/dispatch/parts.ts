@@ -27,6 +27,10 @@ export interface DispatcherParts extends NodeCalls {
   /** How long `close` lets runs go on; asked when it begins. */
   drainMs(): number
   retentionDays: number
+  /** How long a run waits for the answer to its question, in seconds. */
+  inputWaitS: number
+  /** Hears of every run that asks. */
+  onAsked?(run: ClaimedRun): void
 }
 
 /** A report to AXON. */
@@ -48,6 +52,8 @@ export interface RunHost extends DispatcherParts {
   busy(): void
   /** Runs may wait at this node. */
   wake(slug: string): void
+  /** The run waits for an answer: its place at the node is free. */
+  asked(run: ClaimedRun): void
   /** The end of runs is committed: publishes it, and goes on with what waited for it. */
   ended(runs: readonly EndedRun[]): Promise<void>
 }

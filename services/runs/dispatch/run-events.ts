@@ -4,7 +4,8 @@ import type { SqlTransaction } from '#engines/relational/port.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import { isRawJson } from '#stidx/exact-json.ts'
 import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'
-import { isFault, type RunError, type RunEvent, spokenText } from '../state/types.ts'
+import { isFault, type Question, type RunError, type RunEvent, spokenText } from '../state/types.ts'
+import { AskedCalls } from './asked-calls.ts'
 import {
   type Joined,
   joinMessage,
@@ -27,7 +28,8 @@ export class TooManyEvents extends Error {}
 export class RunEvents {
   readonly #host: RunHost
   readonly #control: RunControl
-  #stored = 0
+  #stored: number
+  readonly #asked: AskedCalls
   #partials = 0
   #partialBytes = 0
   #shown = false
@@ -39,6 +41,13 @@ export class RunEvents {
   constructor(host: RunHost, control: RunControl) {
     this.#host = host
     this.#control = control
+    this.#stored = control.run.events
+    this.#asked = new AskedCalls()
+  }
+
+  /** What the agent asks; null where it does not. */
+  get question(): Question | null {
+    return this.#asked.question(this.summary ?? '')
   }
 
   /** The agents that the user's message names start together with the one that it is for. */
@@ -56,8 +65,12 @@ export class RunEvents {
 
   /** Throws RunStopped when the run is not this dispatcher's any more, TooManyEvents at its bounds. */
   async take(given: RunEvent): Promise<void> {
-    const { event, text } = withoutSecrets(given, this.#host.nodes().secrets)
+    const asks = this.#asked.isNew(given)
+    // A piece that asks is kept.
+    const whole = asks ? { ...given, partial: undefined } : given
+    const { event, text } = withoutSecrets(whole as RunEvent, this.#host.nodes().secrets)
     if (event.partial === true) return this.#takePartial(text)
+    if (asks) this.#asked.add(event)
     const { run } = this.#control
     const named = namingEvent(run, event, this.#host.nodes())
     const position = await persist(this.#control, () => this.#store(text, named))

@@ -4,8 +4,9 @@ import { describeError } from '#lib/errors.ts'
 import { NodeFault, type RunNode } from '../nodes/nodes.ts'
 import { type GiveBack, giveBackRun } from '../state/claims.ts'
 import type { HeldEnd } from '../state/end.ts'
+import { askBack } from '../state/questions.ts'
 import { attemptsMax, nodeLost, nodeUnavailable, runTimeout } from '../state/sweeps.ts'
-import type { RunError, RunEvent } from '../state/types.ts'
+import type { Question, RunError, RunEvent } from '../state/types.ts'
 import { nodeMessageOf } from './node-message.ts'
 import { persist, type RunControl, type RunHost, RunStopped } from './parts.ts'
 import { agentError, RunEvents, TooManyEvents } from './run-events.ts'
@@ -14,6 +15,8 @@ type Outcome =
   | Pick<HeldEnd, 'status' | 'error' | 'reportedBy'>
   /** Back into the queue; where that is not possible any more, the node counts as lost. */
   | { again: GiveBack }
+  /** Waits for an answer. */
+  | { asks: Question }
   /** Another dispatcher has it, or somebody ended it. */
   | 'gone'
 
@@ -38,7 +41,7 @@ export async function workOn(host: RunHost, control: RunControl, node: RunNode):
 }
 
 async function play(host: RunHost, control: RunControl, node: RunNode, events: RunEvents): Promise<Outcome> {
-  const { signal } = control
+  const { run, signal } = control
   try {
     const call = await beginCall(host, control, node, events)
     if (call === null) return canceled
@@ -48,6 +51,8 @@ async function play(host: RunHost, control: RunControl, node: RunNode, events: R
     }
     signal.throwIfAborted()
     if (events.error) return failed(events.error, 'node')
+    // Nobody answers the orchestrator about a report.
+    if (events.question && run.trigger !== 'report') return { asks: events.question }
     return { status: 'completed', error: null, reportedBy: 'node' }
   } catch (error) {
     return outcomeOf(error, host, control)
@@ -74,7 +79,7 @@ async function beginCall(
     sessionId: run.sessionId,
     newMessage: given.message,
     streaming: run.streaming,
-    ...(run.stateDelta ? { stateDelta: run.stateDelta } : {}),
+    ...(run.stateDelta && run.input === null ? { stateDelta: run.stateDelta } : {}),
     ...(given.customMetadata ? { customMetadata: given.customMetadata } : {}),
     signal,
   })
@@ -122,13 +127,19 @@ async function conclude(
   }
   const { runId, epoch } = run
   const { summary } = events
+  if ('asks' in outcome) {
+    const asking = { runId, epoch, summary, question: outcome.asks, waitS: host.inputWaitS }
+    if (await persist(control, () => askBack(host.relational, asking))) return host.asked(run)
+    // Somebody canceled it, or ended it: then nothing more is written.
+    return conclude(host, control, events, canceled)
+  }
   const ended = await persist(control, () => host.endRun({ runId, epoch, summary, ...outcome }))
   if (ended) await host.ended([ended])
 }
 
 async function givenBack(host: RunHost, control: RunControl, why: GiveBack): Promise<boolean> {
-  const { runId, epoch, attempt } = control.run
-  if (why === 'lost' && attempt >= attemptsMax) return false
+  const { runId, epoch, attempt, askedAttempt } = control.run
+  if (why === 'lost' && attempt - askedAttempt >= attemptsMax) return false
   const { retryMs, startMs } = host.times
   const waitMs = why === 'unavailable' ? retryMs : 0
   return persist(control, () => giveBackRun(host.relational, { runId, epoch, why, waitMs, startMs }))

@@ -9,9 +9,8 @@ import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { loadNodes, nodeSettings, watchNodes } from '../nodes/nodes.ts'
 import { createLocalRuns, runsChannel } from '../state/claims.ts'
-import type { EndedRun } from '../state/end.ts'
 import { createRunNews } from './news.ts'
-import { runTimes } from './parts.ts'
+import { type DispatcherParts, runTimes } from './parts.ts'
 
 const config = Type.Object({
   ...nodeSettings.properties,
@@ -21,6 +20,13 @@ const config = Type.Object({
     default: 310,
     description:
       'how long a run-dispatcher in a process of its own lets runs go on when it is stopped, in seconds',
+  }),
+  INPUT_WAIT_S: Type.Integer({
+    minimum: 1,
+    maximum: 31_536_000,
+    default: 86_400,
+    description:
+      'how long a run waits for the answer to its question before it fails with `input_expired`, in seconds',
   }),
   RUN_RETENTION_DAYS: Type.Integer({
     minimum: 1,
@@ -70,7 +76,8 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
     tracing,
     drainMs: context.drainMs ?? (() => 0),
     retentionDays: settings.RUN_RETENTION_DAYS,
-    onEnded: createRunMetrics(metrics, () => dispatcher.size),
+    inputWaitS: settings.INPUT_WAIT_S,
+    ...createRunMetrics(metrics, () => dispatcher.size),
   })
   watched.onChange(dispatcher.probe)
   const notices = hearNotices({ relational, log }, runsChannel, dispatcher.heard)
@@ -84,8 +91,11 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   }
 }
 
-/** Call the result with every run that ended here. `running` is asked at every scrape. */
-function createRunMetrics(registry: Registry, running: () => number): (run: EndedRun) => void {
+/** Call the results with every run that ended or asked here. `running` is asked at every scrape. */
+function createRunMetrics(
+  registry: Registry,
+  running: () => number,
+): Required<Pick<DispatcherParts, 'onEnded' | 'onAsked'>> {
   const ended = sharedMetric(
     registry,
     'flotilla_runs_ended_total',
@@ -94,6 +104,16 @@ function createRunMetrics(registry: Registry, running: () => number): (run: Ende
         ...common,
         help: 'Runs that ended here, by agent (slug), what started them, and status',
         labelNames: ['agent', 'trigger', 'status'],
+      }),
+  )
+  const asked = sharedMetric(
+    registry,
+    'flotilla_runs_asked_total',
+    (common) =>
+      new Counter({
+        ...common,
+        help: 'Questions of runs that wait for answers, by agent (slug) and the trigger of the run',
+        labelNames: ['agent', 'trigger'],
       }),
   )
   registry.removeSingleMetric('flotilla_runs_in_flight_calls')
@@ -105,5 +125,8 @@ function createRunMetrics(registry: Registry, running: () => number): (run: Ende
       this.set(running())
     },
   })
-  return ({ slug, trigger, status }) => ended.inc({ agent: slug, trigger, status })
+  return {
+    onEnded: ({ slug, trigger, status }) => ended.inc({ agent: slug, trigger, status }),
+    onAsked: ({ slug, trigger }) => asked.inc({ agent: slug, trigger }),
+  }
 }

@@ -6,6 +6,7 @@ import { axon } from '../state/end.ts'
 import { ensureNodes, writeProbes } from '../state/node-rows.ts'
 import { readMessage } from '../state/read.ts'
 import {
+  endExpiredRuns,
   endLostRuns,
   endOverdueRuns,
   endUnstartedRuns,
@@ -86,7 +87,9 @@ export async function sweep(host: RunHost, health: NodeHealth, room: number): Pr
     await joinUnstarted(host, since)
     await host.ended(await endUnstartedRuns(relational, { since, axonIsLive }))
   }
-  if (look.queued || look.running) await host.ended(await endOverdueRuns(relational, overdueGraceMs))
+  if (look.asking) await host.ended(await endExpiredRuns(relational))
+  if (look.queued || look.running || look.asking)
+    await host.ended(await endOverdueRuns(relational, overdueGraceMs))
   if (look.dispatching) {
     for (const goalId of await runningDispatches(relational)) await advance(host, health, goalId)
   }

@@ -31,8 +31,15 @@ interface FollowedEvent {
   behind?: number | null
 }
 
+/** A run waits for an answer, and nothing else goes on. Read it by `readAsking`. */
+interface Asking<T> {
+  readAsking(): Promise<T>
+}
+
 interface FollowOptions {
   after: number
+  /** Ends where a run waits for an answer and nothing else goes on; otherwise that is given out, and it goes on. */
+  untilAsked?: boolean
   /** It did not exist before `openFollow`, so that the rows need not be read at first. */
   fresh?: boolean
   signal: AbortSignal
@@ -40,11 +47,13 @@ interface FollowOptions {
 
 export interface Follow<T> {
   /** Events behind `after` until the end; then says how it ended, or undefined when the signal aborted. Once only. */
-  events(options: FollowOptions): AsyncGenerator<FollowedEvent, Ending<T> | undefined>
+  events(options: FollowOptions): AsyncGenerator<FollowedEvent | Asking<T>, Ending<T> | undefined>
   close(): void
 }
 
 interface Ending<T> {
+  /** It has not ended: a run waits for an answer, which `read` gives. */
+  asks?: boolean
   /** True where it is known that it completed, without reading it. */
   completed: boolean
   read(): Promise<T>
@@ -67,8 +76,8 @@ export function openFollow<T>({ feed, looks }: FollowParts, subject: Subject<T>)
 async function* follow<T>(
   subject: Subject<T>,
   news: News<T>,
-  { after, fresh = false, signal }: FollowOptions,
-): AsyncGenerator<FollowedEvent, Ending<T> | undefined> {
+  { after, fresh = false, untilAsked = false, signal }: FollowOptions,
+): AsyncGenerator<FollowedEvent | Asking<T>, Ending<T> | undefined> {
   news.last = after
   news.behind = !fresh
   signal.addEventListener('abort', () => news.wake(), { once: true })
@@ -77,7 +86,8 @@ async function* follow<T>(
       news.behind = false
       yield* eventsOfRows(subject, news, signal)
       const end = signal.aborted ? undefined : await endOf(subject, news)
-      if (end) return end
+      if (end?.asks && !untilAsked) yield { readAsking: end.read }
+      else if (end) return end
       continue
     }
     const record = news.next()
@@ -115,11 +125,17 @@ async function* eventsOfRows<T>(
   }
 }
 
-/** The run or dispatch, once it has ended and all its events were given out. */
+/** The run or dispatch, once it has ended, or newly asks, and all its events were given out. */
 async function endOf<T>(subject: Subject<T>, news: News<T>): Promise<Ending<T> | undefined> {
   const look = await subject.lookNow()
   if (look.lastEventId > news.last) news.behind = true
-  return look.ended && !news.behind ? endingOf(subject, false) : undefined
+  if (news.behind) return undefined
+  if (look.ended) return endingOf(subject, false)
+  const { asking } = look
+  const isNew = asking !== null && asking.question !== news.question
+  news.question = asking?.question ?? null
+  if (!isNew) return undefined
+  return { completed: false, asks: true, read: () => subject.readAsking(asking.runId) }
 }
 
 function endingOf<T>(subject: Subject<T>, completed: boolean): Ending<T> {
@@ -134,6 +150,9 @@ class News<T> {
   behind = false
   /** Status of the run or dispatch that is followed, by its records so far. */
   status: string | null = null
+  /** The question that was given out last. */
+  question: string | null = null
+  #hasAsked = false
   readonly #subject: Subject<T>
   #waiting: RunEventRecord[] = []
   #bytes = 0
@@ -170,9 +189,10 @@ class News<T> {
     this.#arrived?.resolve()
   }
 
-  looked({ ended, lastEventId }: Look): void {
+  looked({ ended, lastEventId, asking }: Look): void {
     // Arrived events go out first: rows have no pieces of texts. The next look is a second away.
-    if (this.#waiting.length > 0 || (!ended && lastEventId <= this.last)) return
+    const isAsked = asking !== null && asking.question !== this.question
+    if (this.#waiting.length > 0 || (!ended && !isAsked && lastEventId <= this.last)) return
     this.behind = true
     this.wake()
   }
@@ -188,7 +208,11 @@ class News<T> {
     const { run_id: runId, event: json, attempt } = record
     this.status = this.#subject.statusIn(record) ?? this.status
     if (json === null) {
-      if (record.status === 'running') this.#heardTo.set(runId, 0)
+      // Behind the answer, where it goes on after a question.
+      if (record.status === 'running') this.#heardTo.set(runId, record.last_seq ?? 0)
+      this.#hasAsked ||= record.status === 'input_required'
+      // The rows say whether anything else of the tree goes on.
+      if (this.#hasAsked && record.status !== null && record.status !== 'running') this.behind = true
       return undefined
     }
     const seq = this.#subject.seqOf(record)

@@ -29,6 +29,8 @@ export interface Subject<T> {
   lookNow(): Promise<Look>
   /** Once it is over. */
   readEnded(): Promise<{ value: T; lastEventId: number }>
+  /** The run of it that waits for an answer. */
+  readAsking(runId: string): Promise<T>
 }
 
 /** The events of a run and of all that joined it; with `alone` those of that run of the tree, under the same numbers. */
@@ -51,6 +53,11 @@ export function treeOf(relational: Relational, rootRunId: string, alone?: string
       const run = await readRun(relational, runId)
       if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
       return { value: run, lastEventId: run.lastEventId }
+    },
+    async readAsking(id) {
+      const run = await readRun(relational, id)
+      if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
+      return run
     },
   }
 }
@@ -76,6 +83,7 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
       if (!dispatch) throw new AppError('dispatch_not_found', 'The dispatch is not kept any more.')
       return { value: dispatch, lastEventId }
     },
+    readAsking: () => Promise.reject(new Error('a dispatch shows no questions')),
   }
 }
 
@@ -83,9 +91,9 @@ async function isAny(events: Promise<StoredEvent[]>): Promise<boolean> {
   return (await events).length > 0
 }
 
-/** Records give no status but `running` and those of ends. */
+/** Records give no status but `running`, `input_required` and those of ends. */
 function hasEnded(status: string | null): boolean {
-  return status !== null && status !== 'running'
+  return status !== null && status !== 'running' && status !== 'input_required'
 }
 
 /** The subject of a look: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
@@ -98,6 +106,8 @@ export interface Look {
   ended: boolean
   /** Last event of the tree, or of the dispatch. */
   lastEventId: number
+  /** The run that waits for an answer, where nothing else of it goes on; `question` names its attempt, too. */
+  asking: { runId: string; question: string } | null
 }
 
 const everyMs = 1_000
@@ -133,12 +143,19 @@ export function createLooks({ relational, log }: { relational: SqlExecutor; log:
 }
 
 const statements = {
-  tree: `select root_run_id as key, open_runs = 0 as ended, last_event_id as last
-    from platform.run_trees where root_run_id = any($1::text[])`,
-  run: `select r.run_id as key, r.status not in ('queued', 'running') as ended, t.last_event_id as last
+  tree: `select t.root_run_id as key, t.open_runs = 0 as ended, t.last_event_id as last, a.run_id as asking, a.attempt
+    from platform.run_trees t left join lateral (
+      select w.run_id, w.attempt from platform.runs w where w.root_run_id = t.root_run_id and w.status = 'input_required'
+        and not exists (
+          select from platform.runs o where o.status in ('queued', 'running')
+            and (o.run_id = t.root_run_id or o.parent_run_id is not null and o.root_run_id = t.root_run_id))
+      order by w.id limit 1) a on true
+    where t.root_run_id = any($1::text[])`,
+  run: `select r.run_id as key, r.ended_at is not null as ended, t.last_event_id as last,
+      case when r.status = 'input_required' then r.run_id end as asking, r.attempt
     from platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id
     where r.run_id = any($1::text[])`,
-  dispatch: `select goal_id as key, status <> 'running' as ended, last_event_id as last
+  dispatch: `select goal_id as key, status <> 'running' as ended, last_event_id as last, null as asking, 0 as attempt
     from platform.dispatches where goal_id = any($1::bigint[])`,
 }
 
@@ -152,11 +169,19 @@ async function lookAt(
   kind: LookKey['kind'],
   ids: LookKey['id'][],
 ): Promise<Map<LookKey['id'], Look>> {
-  const found = new Map(ids.map((id): [LookKey['id'], Look] => [id, { ended: true, lastEventId: 0 }]))
-  const { rows } = await executor.query<{ key: LookKey['id']; ended: boolean; last: number }>(
-    statements[kind],
-    [ids as string[]],
+  const found = new Map(
+    ids.map((id): [LookKey['id'], Look] => [id, { ended: true, lastEventId: 0, asking: null }]),
   )
-  for (const { key, ended, last } of rows) found.set(key, { ended, lastEventId: last })
+  const { rows } = await executor.query<{
+    key: LookKey['id']
+    ended: boolean
+    last: number
+    asking: string | null
+    attempt: number
+  }>(statements[kind], [ids as string[]])
+  for (const { key, ended, last, asking: runId, attempt } of rows) {
+    const asking = runId === null ? null : { runId, question: `${runId}.${attempt}` }
+    found.set(key, { ended, lastEventId: last, asking })
+  }
   return found
 }

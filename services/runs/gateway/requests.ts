@@ -247,3 +247,25 @@ export async function readDispatchRequest(executor: SqlExecutor, request: Fastif
     metadata: checkedMetadata(fieldOf(body, 'metadata')),
   }
 }
+
+export const inputRequest = Type.Object(
+  {
+    message: absentOr(Type.String({ description: 'A text, in place of parts.', examples: ['Yes, please.'] })),
+    parts: absentOr(content.properties.parts),
+  },
+  {
+    title: 'InputRequest',
+    description:
+      'Either `message` or `parts`: text, or a `functionResponse` with the id of a call that asks.',
+  },
+)
+
+/** Throws AppError `validation_failed`, `payload_too_large`. */
+export function readInputRequest({ body }: FastifyRequest): Content {
+  const { message, parts } = body as { message?: string | null; parts?: Content['parts'] | null }
+  if ((message ?? null) === null && (parts ?? null) === null) throw faulty('parts', 'is required')
+  if (message && parts) throw faulty('message', 'left out where there are parts')
+  if (!parts) return checkedMessage(message as string, 'message')
+  refuseNul(parts, 'parts')
+  return { role: 'user', parts: checkParts(parts, 'parts') }
+}

@@ -8,6 +8,7 @@ import { access } from '#services/access/front-door.ts'
 import { openRunGateway, type RunGatewayContext } from './gateway.ts'
 import { registerAgents } from './routes/agents.ts'
 import { registerDispatch, registerDispatches } from './routes/dispatches.ts'
+import { registerInput } from './routes/input.ts'
 import { registerRun } from './routes/run.ts'
 import { registerRuns } from './routes/runs.ts'
 
@@ -15,7 +16,7 @@ const description =
   'Messages to agents. `POST /<agent>/run` sends one to an agent and answers its events as Google ADK’s `/run` does; `POST ' +
   '/dispatch` sends one to all of them. An agent that is named in a message, with `@name` or by its codename in capitals, joins ' +
   'the conversation, and its events join the answer. A run goes on when its caller leaves: `/runs/{runId}` shows it, ' +
-  '`/runs/{runId}/events` goes on behind any event, `/runs/{runId}/cancel` ends it. Agents send a gateway key or an ID token, ' +
+  '`/runs/{runId}/events` goes on behind any event, `/runs/{runId}/cancel` ends it, `/runs/{runId}/input` answers its question. Agents send a gateway key or an ID token, ' +
   'people an ID token. A viewer reads; a member also starts and cancels runs. Runs are seen by who started them, by their user ' +
   'and by admins. Every fault is an RFC 9457 problem document with a stable code.'
 
@@ -46,6 +47,7 @@ export async function registerRunGateway(
     registerRun(scope, gateway)
     registerDispatch(scope, gateway)
     registerRuns(scope, gateway)
+    registerInput(scope, gateway)
     registerDispatches(scope, gateway)
   })
   return gateway

@@ -25,6 +25,23 @@ const runError = Type.Object(
   { title: 'RunError' },
 )
 
+const question = Type.Object(
+  {
+    calls: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        name: Type.String({ description: 'The tool; `adk_request_confirmation` asks for an approval.' }),
+        args: Type.Optional(Type.Any({ description: 'Absent where they are too long.' })),
+      }),
+      { description: 'A `functionResponse` with the id of one answers it.' },
+    ),
+    text: Type.String({ description: 'The words of the agent.' }),
+    askedAt: time,
+    expiresAt: time,
+  },
+  { title: 'Question' },
+)
+
 export const run = Type.Object(
   {
     runId: Type.String(),
@@ -54,6 +71,7 @@ export const run = Type.Object(
       },
     ),
     metadata: Type.Record(Type.String(), Type.String(), { description: 'As its caller gave it.' }),
+    question: orNull(question, 'While it is input_required.'),
     createdAt: time,
     startedAt: orNull(time),
     endedAt: orNull(time),
@@ -121,7 +139,8 @@ export const eventStream = (description: string) => ({
 export const streamText =
   'Server-sent events. Each is an event of ADK. What is kept has an id: 1, 2, 3 … over the whole tree of the root run; pieces ' +
   'of texts (`partial`) have none, and their text comes again as a whole. The last one has the author `gateway` and ' +
-  '`customMetadata.run`: a stream that ends without it was broken. Send `Last-Event-ID`, or `?after=`, to go on behind an event.'
+  '`customMetadata.run`: a stream that ends without it was broken. Where a run waits for an answer (`input_required`) such an event ' +
+  'comes without an id, and the answers to a message and to an input end there. Send `Last-Event-ID`, or `?after=`, to go on behind an event.'
 
 export const joinQuery = Type.Optional(
   Type.Enum(['true', 'false'], {
@@ -147,12 +166,18 @@ export function viewOfRun(run: Run) {
     joined: run.joined,
     skipped: run.skipped,
     metadata: run.metadata ?? {},
+    question: viewOfQuestion(run),
     createdAt: run.createdAt.toISOString(),
     startedAt: run.startedAt?.toISOString() ?? null,
     endedAt: run.endedAt?.toISOString() ?? null,
     cancelRequestedAt: run.cancelRequestedAt?.toISOString() ?? null,
     lastEventId: run.lastEventId,
   }
+}
+
+function viewOfQuestion({ status, question, askedAt, expiresAt }: Run) {
+  if (status !== 'input_required' || !question || !askedAt || !expiresAt) return null
+  return { ...question, askedAt: askedAt.toISOString(), expiresAt: expiresAt.toISOString() }
 }
 
 export function viewOfDispatch(dispatch: Dispatch) {
@@ -170,7 +195,7 @@ export function viewOfDispatch(dispatch: Dispatch) {
   }
 }
 
-/** An event of ADK without content: its clients show nothing, ours know the end from a break. */
+/** An event of ADK without content: its clients show nothing, ours know the end, or a question, from a break. */
 export function endOfRun(run: Run) {
   const failure = failureOf(run)
   return {

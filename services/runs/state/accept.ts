@@ -37,7 +37,17 @@ const absent = {
 
 type Optional = keyof typeof absent | 'rootRunId'
 /** What its acceptance makes. */
-type Made = keyof ReturnType<typeof queued> | 'userUid' | 'createdAt' | 'epoch' | 'elapsedMs' | 'leftMs'
+type Made =
+  | keyof ReturnType<typeof queued>
+  | 'userUid'
+  | 'createdAt'
+  | 'epoch'
+  | 'events'
+  | 'askedAttempt'
+  | 'input'
+  | 'answerSeq'
+  | 'elapsedMs'
+  | 'leftMs'
 
 export interface NewRun extends Omit<ClaimedRun, Made | Optional>, Partial<Pick<ClaimedRun, Optional>> {
   /** While the lane has runs that have not ended; `interrupt` cancels the one at work, or asking. Default enqueue. */
@@ -214,6 +224,10 @@ export async function insertRun(
     attempt: 1,
     startedAt: createdAt,
     epoch: 1,
+    events: 0,
+    askedAttempt: 0,
+    input: null,
+    answerSeq: null,
     elapsedMs: 0,
     leftMs,
   } as const
@@ -226,6 +240,9 @@ function queued() {
     status: 'queued' as const,
     attempt: 0,
     error: null,
+    question: null,
+    askedAt: null,
+    expiresAt: null,
     joined: [],
     skipped: [],
     summary: null,

@@ -94,6 +94,7 @@ export async function giveBackRun(
      update platform.runs set status = 'queued', holder = null, lease_until = null,
        attempt = attempt - case $3 when 'lost' then 0 else 1 end,
        started_at = case when attempt = 1 and $3 <> 'lost' then null else started_at end,
+       resumed_at = case when attempt = asked_attempt + 1 and $3 <> 'lost' then null else resumed_at end,
        head_at = case $3 when 'unavailable' then coalesce(head_at, clock_timestamp()) end,
        not_before = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
      where run_id = $1 and epoch = $2 and status = 'running' and not shown and cancel_requested_at is null

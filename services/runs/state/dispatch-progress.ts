@@ -57,7 +57,7 @@ export async function runningDispatches(relational: Pick<Relational, 'query'>): 
 
 async function hasOpenRuns(tx: SqlTransaction, goalId: number): Promise<boolean> {
   const { rows } = await tx.query(
-    `select from platform.runs where goal_id = $1 and status in ('queued', 'running') limit 1`,
+    `select from platform.runs where goal_id = $1 and status in ('queued', 'running', 'input_required') limit 1`,
     [goalId],
   )
   return rows.length > 0

@@ -107,6 +107,10 @@ export async function cancelRun(
     return { run: found, ended: done }
   })
   if (ended.length > 0 || run.cancelRequestedAt) wakeDispatchers(relational, cancelNotice)
+  // The lane of a run that asked is free.
+  for (const slug of new Set(ended.filter(({ othersWait }) => othersWait).map((one) => one.slug))) {
+    wakeDispatchers(relational, slug)
+  }
   return run
 }
 

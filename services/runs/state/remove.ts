@@ -28,7 +28,7 @@ export async function endRunsOf(relational: Relational, uid: string, signal: Abo
     for (const { id } of dispatches) await cancelDispatch(relational, Number(id))
     // A run that was canceled is reported, too: it is looked for again.
     const runs = await open(
-      `select run_id as id from platform.runs where run_id in (${withReports}) and status in ('queued', 'running')`,
+      `select run_id as id from platform.runs where run_id in (${withReports}) and status in ('queued', 'running', 'input_required')`,
     )
     left = runs.length
     if (dispatches.length + runs.length === 0) return true

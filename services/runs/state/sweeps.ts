@@ -6,7 +6,7 @@ import { axon, type EndedRun, endRuns } from './end.ts'
 import { type ClaimedRun, claimedTexts, type RunError } from './types.ts'
 
 const batchMax = 500
-/** Attempts that may be lost. */
+/** Attempts that may be lost, at the beginning and after each answer. */
 export const attemptsMax = 2
 
 /** What there is to do at all: one cheap look. */
@@ -14,6 +14,7 @@ export interface Overview {
   /** Slugs for which runs wait. */
   queued: string[] | null
   running: boolean
+  asking: boolean
   dispatching: boolean
   /** When the database looked, by its clock. */
   at: Date
@@ -23,6 +24,7 @@ export async function lookAtRuns(executor: SqlExecutor): Promise<Overview> {
   const { rows } = await executor.query<Overview>(
     `select clock_timestamp() as at, (select array_agg(distinct slug) from platform.runs where status = 'queued') as queued,
        exists (select from platform.runs where status = 'running') as running,
+       exists (select from platform.runs where status = 'input_required') as asking,
        exists (select from platform.dispatches where status = 'running') as dispatching`,
   )
   return rows[0]!
@@ -36,7 +38,7 @@ export async function queueLostRuns(executor: SqlExecutor): Promise<string[]> {
        not_before = null
      where run_id in (
        select run_id from platform.runs where status = 'running' and lease_until < clock_timestamp()
-         and not shown and attempt < ${attemptsMax} and cancel_requested_at is null
+         and not shown and attempt - asked_attempt < ${attemptsMax} and cancel_requested_at is null
        order by id limit ${batchMax} for update skip locked)
      returning slug, caller_uid),
      ${turnsBack('lost')}
@@ -55,7 +57,7 @@ export async function endLostRuns(executor: SqlExecutor): Promise<EndedRun[]> {
   const ended = await endRuns(executor, { runIds: canceled, when: 'open', status: 'canceled' })
   const lost = await idsOf(
     executor,
-    `status = 'running' and lease_until < clock_timestamp() and (shown or attempt >= ${attemptsMax})`,
+    `status = 'running' and lease_until < clock_timestamp() and (shown or attempt - asked_attempt >= ${attemptsMax})`,
   )
   return [
     ...ended,
@@ -70,6 +72,11 @@ export const nodeLost = retryable(
   'The node was lost while the run was going on; what it had done may have had effects.',
 )
 export const nodeUnavailable = retryable('node_unavailable', 'No node took the run in time.')
+const inputExpired: RunError = {
+  code: 'input_expired',
+  message: 'Nobody answered the question of the run in time.',
+  retryable: false,
+}
 export const runTimeout = retryable('run_timeout', 'The run took longer than it may.')
 
 /** At the start of a dispatcher: while none was there, no node could take a run. */
@@ -127,8 +134,14 @@ export async function unstartedRuns(executor: SqlExecutor, since: Date): Promise
 /** Ends runs past the deadline of their dispatch or synthesis; `graceMs` is for the dispatcher that runs them. */
 export async function endOverdueRuns(executor: SqlExecutor, graceMs: number): Promise<EndedRun[]> {
   const late = `deadline < clock_timestamp() - case status when 'running' then interval '${graceMs} milliseconds' else interval '0' end`
-  const runIds = await idsOf(executor, `status in ('queued', 'running') and ${late}`)
+  const runIds = await idsOf(executor, `status in ('queued', 'running', 'input_required') and ${late}`)
   return endRuns(executor, { runIds, when: 'open', status: 'failed', error: runTimeout })
+}
+
+/** Ends runs whose questions nobody answered. */
+export async function endExpiredRuns(executor: SqlExecutor): Promise<EndedRun[]> {
+  const runIds = await idsOf(executor, `status = 'input_required' and expires_at < clock_timestamp()`)
+  return endRuns(executor, { runIds, when: 'expired', status: 'failed', error: inputExpired })
 }
 
 async function idsOf(executor: SqlExecutor, condition: string, params: SqlValue[] = []): Promise<string[]> {

@@ -3,7 +3,7 @@
 import type { Content, Part, RunEvent } from '#client/run-types.ts'
 import type { ErrorCode } from '#lib/errors.ts'
 
-export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
+export const runStatuses = ['queued', 'running', 'input_required', 'completed', 'failed', 'canceled'] as const
 export type RunStatus = (typeof runStatuses)[number]
 
 /** `report` runs give AXON the report of another run; they are never listed to callers but admins. */
@@ -32,6 +32,13 @@ export interface Skipped {
 /** Events of ADK as clients see them: camelCase, timestamp in seconds, invocationId = run id, author = codename. */
 export type { Content, Part, RunEvent }
 
+/** What a run waits for: the calls that a person or a program is to answer, and the agent's words about them. */
+export interface Question {
+  /** Without `args` where they are too long; the events have them. */
+  calls: { id: string; name: string; args?: unknown }[]
+  text: string
+}
+
 /** A row of platform.runs. Times are Dates; the gateway shows them as ISO text. */
 export interface Run {
   runId: string
@@ -56,6 +63,10 @@ export interface Run {
   skipped: Skipped[]
   /** For filters, set by the caller: at most 16 texts by name; null for none. */
   metadata: Record<string, string> | null
+  /** Kept when it was answered: it counts while the run is `input_required`. */
+  question: Question | null
+  askedAt: Date | null
+  expiresAt: Date | null
   /** The text of the last final event, at most 2 kB. */
   summary: string | null
   /** uid of who called; '' for runs that the platform made. */
@@ -97,10 +108,10 @@ export interface Dispatch {
 
 const runFields = listed(
   `run_id slug agent user_id user_uid session_id status trigger parent_run_id root_run_id goal_id depth attempt error joined skipped
-   metadata summary caller_uid request_id cancel_requested_at created_at started_at ended_at`,
+   metadata question asked_at expires_at summary caller_uid request_id cancel_requested_at created_at started_at ended_at`,
 )
 const claimedFields = listed(
-  'epoch message message_author streaming state_delta custom_metadata traceparent deadline',
+  'epoch message message_author streaming state_delta custom_metadata traceparent deadline events asked_attempt input answer_seq',
 )
 
 /** A run that this dispatcher runs, with what its node is given. */
@@ -114,7 +125,15 @@ export interface ClaimedRun extends Run {
   customMetadata: Record<string, unknown> | null
   traceparent: string | null
   deadline: Date | null
-  /** Since its first start. */
+  /** Durable events so far. */
+  events: number
+  /** The attempt that asked last; 0: none. */
+  askedAttempt: number
+  /** The answer to its question, which its node is given. */
+  input: Content | null
+  /** The place of the answer in the tree. */
+  answerSeq: number | null
+  /** Since its first start, or that after the last answer. */
   elapsedMs: number
   /** Until its deadline. */
   leftMs: number | null
@@ -127,7 +146,7 @@ export const runsWithTrees = 'platform.runs r join platform.run_trees t on t.roo
 const msOf = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`
 /** Columns of `r` alone: `lastEventId` is 0. */
 export const claimedColumns = `${runFields}, 0 as "lastEventId", ${claimedFields},
-  ${msOf('clock_timestamp() - r.started_at')} as "elapsedMs", ${msOf('r.deadline - clock_timestamp()')} as "leftMs"`
+  ${msOf('clock_timestamp() - coalesce(r.resumed_at, r.started_at)')} as "elapsedMs", ${msOf('r.deadline - clock_timestamp()')} as "leftMs"`
 
 /** The message in `column` without its bytes: a list of messages may be read whole. */
 export function textsOf(column: string): string {

@@ -32,7 +32,8 @@ the run. With \`Accept: text/event-stream\` or \`streaming: true\` they come as 
 is answered 202, and goes on. Runs of one agent, user and session go one after the other.
 
 The headers \`X-Run-Id\`, \`X-Session-Id\`, \`X-User-Id\` (percent-encoded where an id is not visible ASCII) and \`Location\` say which
-run it is, whatever becomes of it.
+run it is, whatever becomes of it. Where the agent asks back the answer ends, with \`X-Run-Status: input_required\`, and
+\`POST /runs/{runId}/input\` goes on.
 
 ${streamText}`
 
@@ -47,6 +48,18 @@ const startProblems: readonly ErrorCode[] = [
   ...idempotencyProblems,
 ]
 
+/** How a run may end that was waited for. */
+export const runProblems = [
+  'agent_error',
+  'node_lost',
+  'node_unavailable',
+  'run_timeout',
+  'run_canceled',
+  'interrupted',
+  'input_expired',
+  'too_many_events',
+] as const satisfies readonly ErrorCode[]
+
 export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
   scope.route({
     method: 'POST',
@@ -55,18 +68,7 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
     onRequest: leastAccess('member'),
     config: {
       operation: 'run',
-      problems: [
-        ...startProblems,
-        'app_name_mismatch',
-        'too_many_streams',
-        'agent_error',
-        'node_lost',
-        'node_unavailable',
-        'run_timeout',
-        'run_canceled',
-        'interrupted',
-        'too_many_events',
-      ],
+      problems: [...startProblems, 'app_name_mismatch', 'too_many_streams', ...runProblems],
     },
     schema: {
       operationId: 'runAgent',
@@ -110,7 +112,14 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
     return accepted(reply, started)
   }
   if (wanted.stream) {
-    return answerEvents(gateway.streams, request, reply, { follow, after: 0, fresh, endOf: endOfRun, place })
+    return answerEvents(gateway.streams, request, reply, {
+      follow,
+      after: 0,
+      fresh,
+      endOf: endOfRun,
+      untilAsked: true,
+      place,
+    })
   }
   // From here on it holds its place, not a slot of the caller's concurrency.
   endOperation(request)
@@ -175,7 +184,7 @@ interface Wanted {
 }
 
 /** For the schema of a route that follows Prefer. */
-const preferHeaders = Type.Object({
+export const preferHeaders = Type.Object({
   prefer: Type.Optional(
     Type.String({
       description:

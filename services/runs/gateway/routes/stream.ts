@@ -37,8 +37,10 @@ interface Streamed<T> {
   follow: Follow<T>
   after: number
   fresh?: boolean
-  /** The last frame. */
+  /** The last frame, and that of a question. */
   endOf(value: T): object
+  /** Ends where a run asks; otherwise the question is shown, and the stream stays open. */
+  untilAsked?: boolean
   /** One that was taken before. */
   place?: StreamPlace
 }
@@ -63,17 +65,24 @@ export function answerEvents<T>(
 async function sendEvents<T>(
   stream: EventStream,
   signal: AbortSignal,
-  { follow, after, fresh = false, endOf }: Streamed<T>,
+  { follow, after, fresh = false, untilAsked = false, endOf }: Streamed<T>,
 ): Promise<void> {
   let lastId = after
   try {
-    const events = follow.events({ after, fresh, signal })
+    const events = follow.events({ after, fresh, untilAsked, signal })
     for (;;) {
       const { done, value } = await events.next()
       if (done) {
-        // Its id is greater than those of all events.
-        if (value !== undefined) stream.end({ id: String(lastId + 1), data: endOf(await value.read()) })
+        if (value === undefined) return
+        // Its id is greater than those of all events; a question has none, because events follow.
+        const id = value.asks ? {} : { id: String(lastId + 1) }
+        stream.end({ ...id, data: endOf(await value.read()) })
         return
+      }
+      if ('readAsking' in value) {
+        await stream.room()
+        stream.send({ data: endOf(await value.readAsking()) })
+        continue
       }
       const { seq, json } = value
       if (seq === null) {
@@ -127,32 +136,35 @@ export interface StartedRun {
   /** False for a run that was there before. */
   fresh: boolean
   join: boolean
+  /** Only events behind it. Default 0. */
+  after?: number
 }
 
 /** False when the signal aborted first. Throws the problem of a run that has not completed. */
 export async function answerWhole(
   { relational }: { relational: Relational },
   reply: FastifyReply,
-  { follow, fresh, run, join }: StartedRun,
+  { follow, fresh, run, join, after = 0 }: StartedRun,
   signal: AbortSignal,
 ): Promise<boolean> {
   let kept: string[] = []
   let bytes = 0
   try {
-    const events = follow.events({ after: 0, fresh, signal })
+    const events = follow.events({ after, fresh, untilAsked: true, signal })
     for (;;) {
       const { done, value } = await events.next()
       if (done) {
         if (value === undefined) return false
-        const failure = value.completed ? undefined : failureOf(await value.read())
+        const failure = value.completed || value.asks ? undefined : failureOf(await value.read())
         if (failure) throw failure
+        if (value.asks) reply.header('x-run-status', 'input_required')
         reply.type('application/json; charset=utf-8')
         reply.send(
-          bytes > keptBytesMax ? Readable.from(arrayOf(relational, run, join)) : `[${kept.join(',')}]`,
+          bytes > keptBytesMax ? Readable.from(arrayOf(relational, run, join, after)) : `[${kept.join(',')}]`,
         )
         return true
       }
-      if (value.seq === null) continue
+      if ('readAsking' in value || value.seq === null) continue
       bytes += value.json.length
       if (bytes > keptBytesMax) kept = []
       else kept.push(value.json)
@@ -167,8 +179,9 @@ async function* arrayOf(
   relational: Relational,
   { runId, rootRunId }: Run,
   join: boolean,
+  begin: number,
 ): AsyncGenerator<string> {
-  let after = 0
+  let after = begin
   let between = '['
   for (;;) {
     const query = { rootRunId, after, limit: pageMax, ...(join ? {} : { runId }) }

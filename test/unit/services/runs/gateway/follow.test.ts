@@ -12,6 +12,7 @@ import type { StoredEvent } from '#services/runs/state/types.ts'
 function createTree() {
   const rows: StoredEvent[] = []
   let ended = false
+  let asking: Look['asking'] = null
   let listener: FeedListener = () => {}
   let looker: (look: Look) => void = () => {}
   let reads = 0
@@ -33,7 +34,7 @@ function createTree() {
     },
     close: async () => {},
   }
-  const lookNow = async () => ({ ended, lastEventId: rows.length })
+  const lookNow = async () => ({ ended, lastEventId: rows.length, asking })
   const subject: Subject<string> = {
     feed: 'r',
     look: { kind: 'tree', id: 'r' },
@@ -48,6 +49,7 @@ function createTree() {
     hasFrom: async (seq) => rows.length >= seq,
     lookNow,
     readEnded: async () => ({ value: 'the end', lastEventId: rows.length }),
+    readAsking: async (runId) => `${runId} asks`,
   }
   const record = (fields: Partial<RunEventRecord>): RunEventRecord => ({
     run_id: 'r',
@@ -87,6 +89,11 @@ function createTree() {
         last_seq: Math.random() < 0.5 ? rows.length : null,
       })
     },
+    /** A run of it asks; null: it was answered. */
+    asks(attempt: number | null): RunEventRecord {
+      asking = attempt === null ? null : { runId: 'r', question: `r.${attempt}` }
+      return record({ status: 'input_required' })
+    },
     hear: (heard: RunEventRecord) => listener(heard, false),
     hearLocally: (heard: RunEventRecord) => listener(heard, true),
     look: async () => looker(await lookNow()),
@@ -97,7 +104,10 @@ function createTree() {
 type Tree = ReturnType<typeof createTree>
 
 /** Follows in the background. */
-function following({ parts, subject }: Tree, options: { after?: number; fresh?: boolean } = {}) {
+function following(
+  { parts, subject }: Tree,
+  options: { after?: number; fresh?: boolean; untilAsked?: boolean } = {},
+) {
   const stop = new AbortController()
   const follow = openFollow(parts, subject)
   const seen: (number | string)[] = []
@@ -106,7 +116,8 @@ function following({ parts, subject }: Tree, options: { after?: number; fresh?: 
     for (;;) {
       const { done, value } = await events.next()
       if (done) return value?.read()
-      seen.push(value.seq ?? JSON.parse(value.json))
+      if ('readAsking' in value) seen.push(await value.readAsking())
+      else seen.push(value.seq ?? JSON.parse(value.json))
     }
   })()
   return { seen, over, stop: () => stop.abort() }
@@ -137,6 +148,39 @@ describe('following', () => {
     await tree.look()
     expect(await over).toBe('the end')
     expect(seen).toEqual(['a', 'b', 1])
+  })
+
+  it('ends with a question where that is wanted', async () => {
+    const tree = createTree()
+    const { seen, over } = following(tree, { untilAsked: true })
+    tree.commit()
+    tree.hear(tree.asks(1))
+    expect(await over).toBe('r asks')
+    expect(seen).toEqual([1])
+  })
+
+  it('else gives each question once and goes on, with news of it or without', async () => {
+    const tree = createTree()
+    const { seen, over } = following(tree)
+    tree.commit()
+    tree.hear(tree.asks(1))
+    await turn()
+    for (const n of [1, 2]) {
+      await tree.look()
+      await turn()
+      expect([n, seen]).toEqual([n, [1, 'r asks']])
+    }
+    tree.asks(null)
+    tree.commit()
+    await tree.look()
+    await turn()
+    tree.asks(2)
+    await tree.look()
+    await turn()
+    tree.end()
+    await tree.look()
+    expect(await over).toBe('the end')
+    expect(seen).toEqual([1, 'r asks', 2, 'r asks'])
   })
 
   it('reads missing events, and takes none twice', async () => {
@@ -212,12 +256,12 @@ describe('following', () => {
     for (let n = 0; n < 1_000; n++) tree.hear(tree.commit())
     tree.hear(tree.end())
     const seen: (number | null)[] = []
-    for await (const { seq } of follow.events({
+    for await (const one of follow.events({
       after: 0,
       fresh: true,
       signal: new AbortController().signal,
     })) {
-      seen.push(seq)
+      if ('seq' in one) seen.push(one.seq)
     }
     expect(seen).toEqual(Array.from({ length: 1_000 }, (_, n) => n + 1))
   })
