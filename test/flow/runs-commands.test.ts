@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import type { DispatchView, RunView } from '#operations/runs.ts'
 import type { StoredEvent } from '#services/runs/state/types.ts'
+import { confirmation, responseIn } from '../support/asking-scripts.ts'
 import { runCommand, runJson } from '../support/command-line.ts'
 import { eventually } from '../support/eventually.ts'
 import { startFlotilla } from '../support/flotilla-process.ts'
@@ -24,7 +25,7 @@ beforeAll(async () => {
     cipher: () => [{ text: 'begun' }, { hang: true }],
     nexus: ({ text }) => [{ text: text.includes('WHALE') ? 'so WHALE said' : 'Let @whale say it.' }],
     axon: ({ text }) => [{ text: text.includes('Give the conclusion.') ? 'All is said.' : 'Taken.' }],
-    atlas: echoScript,
+    atlas: (run) => (run.text === 'pay' || responseIn(run.body) ? confirmation(run) : echoScript(run)),
   })
   const slugs = ['whale', 'pulse', 'nexus', 'atlas', 'axon']
   const entry = (slug: string) => [slug, { url: node.url, codename: slug.toUpperCase() }]
@@ -190,4 +191,17 @@ test('a dispatch that is followed shows the conclusion last', async () => {
   expect(stdout).toMatch(/^\[dispatch \d+ to WHALE, PULSE, NEXUS, ATLAS, CIPHER\]\n/)
   expect(stdout).toContain('[ATLAS failed: ')
   expect(stdout).toMatch(/AXON: All is said\.\n\[dispatch \d+ partial: 4 of 5 agents answered\]\n$/)
+})
+
+test('a run that asks says so, and goes on with the answer', async () => {
+  const asked = await runCommand(['run', 'ATLAS', 'pay', '--session', 's-ask'], env)
+  expect([asked.code, asked.stdout]).toEqual([0, expect.stringContaining(' asks: Pay 7?]\n')])
+  const runId = /run_[0-9a-f]{32}/.exec(asked.stdout)![0]
+  expect(asked.stdout).toContain(`[${runId} input_required; session s-ask]`)
+  const without = await runCommand(['runs', 'answer', runId], env)
+  expect([without.code, without.stderr]).toEqual([expect.any(Number), expect.stringContaining('one of them')])
+  const answered = await runCommand(['runs', 'answer', runId, '--approve'], env)
+  expect([answered.code, answered.stdout]).toEqual([0, `ATLAS: Paid.\n[${runId} completed; session s-ask]\n`])
+  const late = await runCommand(['runs', 'answer', runId, 'yes'], env)
+  expect([late.code === 0, late.stderr]).toEqual([false, expect.stringContaining('does not wait')])
 })
