@@ -35,11 +35,21 @@ export const runCodes = {
     meaning: 'There is none with this id, or it is not one of the caller’s.',
     action: 'Send a `goalId` as it was answered, with the credential that started the dispatch.',
   },
+  session_not_found: {
+    status: 404,
+    title: 'The session is not known',
+    meaning:
+      'The user has no session with this id, or the caller sees no run of it. It begins with its first message, and is kept as long as ' +
+      'its runs.',
+    action: 'Send the `sessionId` and the `userId` of a run, with the credential that started it.',
+  },
   session_busy: {
     status: 409,
     title: 'The session has a run already',
-    meaning: '`onBusy` is `reject`, and `activeRunId` was not over.',
-    action: 'Wait for that run, or leave `onBusy` out to queue behind it.',
+    meaning:
+      '`onBusy` is `reject`, or the session is to be deleted, and `activeRunId` was not over; or another message came while it was ' +
+      'deleted.',
+    action: 'Wait for that run, or cancel it; leave `onBusy` out to queue behind it.',
   },
   run_canceled: {
     status: 409,

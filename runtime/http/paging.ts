@@ -63,12 +63,16 @@ export function placeOf({ url }: FastifyRequest): string {
   return url.split('?')[0]!.replace(/\/$/, '')
 }
 
-/** The address of the next page is this request's, with another cursor; relative, so that it is right behind any proxy. */
-export function linkNext(request: FastifyRequest, reply: FastifyReply, next: number | undefined): void {
+/** The address of the next page is this request's, with another cursor (a text is one already); relative, so that it is right behind any proxy. */
+export function linkNext(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  next: number | string | undefined,
+): void {
   if (next === undefined) return
   const [path, query = ''] = request.url.split('?')
   const parameters = new URLSearchParams(query)
-  parameters.set('cursor', cursorOf(next))
+  parameters.set('cursor', typeof next === 'number' ? cursorOf(next) : next)
   reply.header('link', `<${path}?${parameters}>; rel="next"`)
 }
 

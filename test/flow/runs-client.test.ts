@@ -70,6 +70,42 @@ describe.each(callers)('over %s', (_name, self, calls) => {
     for await (const { author } of own) expect(author).toBe('WHALE')
   })
 
+  test('a session is listed, read in pages, followed over its messages, and deleted', async () => {
+    const { sessions, list } = calls().runs
+    const talk = { sessionId: 'talk/%1 x' }
+    await calls().run('ATLAS', 'Any news?', talk)
+    const { sessions: found } = await sessions.list({ agent: 'ATLAS', limit: 1 })
+    expect(found).toMatchObject([{ ...talk, userId: self, runs: 1, lastMessage: 'Any news?' }])
+    const first = await sessions.events(talk.sessionId, { limit: 1 })
+    expect(first.events).toMatchObject([{ author: 'user', content: { parts: [{ text: 'Any news?' }] } }])
+    const second = await sessions.events(talk.sessionId, { cursor: first.next! })
+    expect(second.events.map(({ author }) => author)).toEqual(['ATLAS'])
+    expect(second.next).toBeUndefined()
+
+    const followed = sessions.follow(talk.sessionId)
+    const authors: string[] = []
+    for await (const { author } of followed) {
+      authors.push(author)
+      if (authors.length === 2) break
+    }
+    expect(authors).toEqual(['user', 'ATLAS'])
+    const { run } = await calls().run('WHALE', 'And you?', talk)
+    const rest = sessions.follow(talk.sessionId, { after: followed.position! })
+    const said: string[] = []
+    for await (const { author, invocationId } of rest) {
+      expect(invocationId).toBe(run.runId)
+      said.push(author)
+      if (said.length === 2) break
+    }
+    expect(said).toEqual(['user', 'WHALE'])
+    expect((await list({ sessionId: talk.sessionId })).runs.map(({ message }) => message)).toEqual([
+      'And you?',
+      'Any news?',
+    ])
+    expect(await sessions.delete(talk.sessionId)).toEqual({ ...talk, userId: self, deleted: true })
+    await expect(sessions.events(talk.sessionId)).rejects.toMatchObject({ code: 'session_not_found' })
+  })
+
   test('all agents are asked, and the orchestrator concludes', async () => {
     const { goalId, runs } = await calls().dispatch('What is new?')
     expect(runs).toHaveLength(5)

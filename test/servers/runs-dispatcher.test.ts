@@ -10,6 +10,7 @@ import { describeQuestions } from '../flow/runs-questions.promises.ts'
 import { describeTurnsOfRuns } from '../flow/runs-turns.promises.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
+import { describeMessages } from '../unit/services/runs/state/message.promises.ts'
 import { describeRows } from '../unit/services/runs/state/state.promises.ts'
 import { describeTurns } from '../unit/services/runs/state/turns.promises.ts'
 import { describeUsers } from '../unit/services/runs/state/users.promises.ts'
@@ -21,6 +22,7 @@ async function open(): Promise<Relational> {
 }
 
 describeRows(open)
+describeMessages(open)
 describeTurns(open)
 describeUsers(open)
 describeDispatcher('Postgres', open)

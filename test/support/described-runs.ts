@@ -1,5 +1,6 @@
 /** Preconditions of the run gateway's described operations: agents at a node, a run and a dispatch of the caller. */
 
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -44,6 +45,15 @@ export async function runSpecials(
   }
   const made = await send('/whale/run', { newMessage: { parts: [{ text: 'hello' }] } })
   const run = { parameters: { path: { runId: made.headers.get('x-run-id') as string } } }
+  const sessionOf = (sessionId: string) => ({
+    parameters: { path: { sessionId }, query: { userId: made.headers.get('x-user-id') as string } },
+  })
+  const session = sessionOf(made.headers.get('x-session-id') as string)
+  /** One for each interface. */
+  const gone = [`gone-${randomUUID()}`, `gone-too-${randomUUID()}`] as const
+  for (const sessionId of gone) {
+    await send('/whale/run', { sessionId, newMessage: { parts: [{ text: 'hello' }] } })
+  }
   const { goalId } = (await (await send('/dispatch', { message: 'hello' })).json()) as { goalId: number }
   await eventually('the dispatch ends', async () => {
     const { status } = (await (await send(`/dispatches/${goalId}`)).json()) as { status: string }
@@ -61,6 +71,7 @@ export async function runSpecials(
     [`get${mark}Run`, run],
     [`follow${mark}Run`, run],
     [`cancel${mark}Run`, run],
+    [`list${mark}SessionEvents`, session],
     [`get${mark}Dispatch`, dispatch],
     [`follow${mark}Dispatch`, dispatch],
     [`cancel${mark}Dispatch`, dispatch],
@@ -68,6 +79,8 @@ export async function runSpecials(
   return {
     dispatch: { status: 202 },
     createFleetRun: { status: 202 },
+    deleteRunSession: sessionOf(gone[0]),
+    deleteFleetRunSession: sessionOf(gone[1]),
     createFleetDispatch: { status: 202 },
     answerRun: await asking(),
     answerFleetRun: { ...(await asking()), status: 202 },
@@ -113,6 +126,12 @@ export const runRefusals: (Partial<DescribedCall> & { operationId: string; statu
     { operationId: 'getFleetRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'getRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'followRun', parameters: noRun, status: 404, code: 'run_not_found' },
+    {
+      operationId: 'listSessionEvents',
+      parameters: { path: { sessionId: 'nothing' } },
+      status: 404,
+      code: 'session_not_found',
+    },
     {
       operationId: 'getDispatch',
       parameters: { path: { goalId: '999999' } },

@@ -66,6 +66,8 @@ export interface ScriptedNode {
   sessionsHeld: Promise<void> | undefined
   /** As a node that lost its memory. */
   forgetSessions(): void
+  /** The status that refuses to delete sessions. */
+  deletion: number | undefined
   hasSession(app: string, userId: string, sessionId: string): boolean
   /** Refuses connections, and drops those that are open. */
   down(): Promise<void>
@@ -101,6 +103,7 @@ class Node implements ScriptedNode {
   inFlightMax = 0
   connections = 0
   sessionsHeld: Promise<void> | undefined
+  deletion: number | undefined
   #port = 0
   #server: Server | null = null
   readonly #sessions = new Set<string>()
@@ -175,6 +178,12 @@ class Node implements ScriptedNode {
       await this.sessionsHeld
       const names = session.slice(1).map((name) => (isDecoded ? name : name && decodeURIComponent(name)))
       return this.#createSession(response, names, body)
+    }
+    if (request.method === 'DELETE' && session) {
+      const names = session.slice(1).map((name) => (isDecoded ? name : name && decodeURIComponent(name)))
+      if (this.deletion !== undefined) return this.#refuse(response, this.deletion, 'Not now')
+      const known = this.#sessions.delete(JSON.stringify(names))
+      return known ? send(response, 200, null) : this.#refuse(response, 404, 'Session not found')
     }
     if (request.method === 'POST' && path === '/run_sse') return await this.#run(request, response, body)
     this.#refuse(response, 404, 'Not Found')

@@ -11,8 +11,9 @@ import { createKeyHolder } from './key-holder.ts'
 import { type Collections, collectionsOver, type Memory, memoryOver } from './memory.ts'
 import { pathPart } from './path-part.ts'
 import { ownProblem } from './problem-error.ts'
+import type { RunTransport } from './run-transport.ts'
 import type { AgentCalls, RunCalls } from './run-types.ts'
-import { agentsOver, defaultRunUrl, type RunTransport, runsOver } from './runs.ts'
+import { agentsOver, defaultRunUrl, runsOver } from './runs.ts'
 import { authorized, type Call, createTransport, get, post, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,

@@ -78,6 +78,10 @@ export interface Run {
   endedAt: string | null
   cancelRequestedAt: string | null
   lastEventId: number
+  /** The text of its message, in lists the first 200 characters; null: it has none, as reports. */
+  message: string | null
+  /** Its message as it was sent; of `runs.get` alone. */
+  parts?: Part[] | null
 }
 
 export interface Dispatch {
@@ -192,6 +196,59 @@ export interface AgentCalls {
   }
 }
 
+/** The messages of a user and the answers of all agents under one id. */
+export interface RunSession {
+  sessionId: string
+  userId: string
+  /** Codenames of all that ran in it. */
+  agents: string[]
+  /** How many runs, with those that joined. */
+  runs: number
+  createdAt: string
+  /** When a run of it last began or ended. */
+  lastAt: string
+  /** The first 200 characters of the last message. */
+  lastMessage: string | null
+  lastStatus: RunStatus
+}
+
+export interface SessionFilter {
+  /** Default: the caller. */
+  userId?: string
+  agent?: string
+  /** 1 to 1,000; default 100. */
+  limit?: number
+  /** `next` of the page before. */
+  cursor?: string
+  signal?: AbortSignal
+}
+
+/** Events as they come, each one once, until the iteration ends; a broken connection is opened again where it broke. */
+export interface SessionStream extends AsyncIterable<RunEvent> {
+  /** Where the next `follow` goes on: `after`. Undefined before the first event. */
+  readonly position: string | undefined
+}
+
+export interface SessionCalls {
+  /** The one with the newest message first. */
+  list(filter?: SessionFilter): Promise<{ sessions: RunSession[]; next: string | undefined }>
+  /** Messages, with the author `user`, and what agents said, in order. Throws ProblemError `session_not_found`. */
+  events(
+    sessionId: string,
+    page?: Omit<SessionFilter, 'agent'>,
+  ): Promise<{ events: RunEvent[]; next: string | undefined }>
+  /** All events so far, then new ones. It has no end of its own: leave the iteration, or abort the signal. */
+  follow(
+    sessionId: string,
+    options?: { userId?: string; after?: string; signal?: AbortSignal },
+  ): SessionStream
+  /** Also at the nodes of its agents. Throws ProblemError `session_busy` while a run of it has not ended. */
+  delete(
+    sessionId: string,
+    options?: { userId?: string; signal?: AbortSignal },
+  ): Promise<{ sessionId: string; userId: string; deleted: true }>
+}
+
 export interface RunCalls {
   /**
    * Sends a message to an agent (its slug, `whale`) and waits for the end of the run. Throws ProblemError with the run's own
@@ -219,6 +276,7 @@ export interface RunCalls {
     input(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunAnswer>
     /** As `input`, with the events as they come. */
     inputStream(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunStream>
+    sessions: SessionCalls
   }
   /** Sends a message to every agent as one goal; its conclusion is `result` of the dispatch once it has ended. */
   dispatch(message: string | Content, options?: MessageOptions): Promise<Dispatch>

@@ -3,8 +3,8 @@
 import { pauseBetween, readEvents, refuseEnd } from './events.ts'
 import { headerOf, nextOf, signalOf } from './hub.ts'
 import { pathPart } from './path-part.ts'
-import { isAway, ProblemError } from './problem-error.ts'
 import { faultOf } from './run-fault.ts'
+import { awayMsMax, openedWithin, type RunTransport } from './run-transport.ts'
 import type {
   AgentCalls,
   CallableAgent,
@@ -23,20 +23,11 @@ import type {
   RunFilter,
   RunOptions,
 } from './run-types.ts'
-import type { Answer, Call, OpenAnswer } from './transport.ts'
+import { sessionsOver } from './sessions.ts'
+import type { Call } from './transport.ts'
 
 export const defaultRunUrl = 'http://127.0.0.1:8082'
 
-/** Sends calls with a credential to the run gateway, or to the main API. */
-export interface RunTransport {
-  respond<T>(call: Call): Promise<Answer<T>>
-  open(call: Call): Promise<OpenAnswer>
-  /** At the main API a run is made first, and its events are read afterwards. */
-  atMainApi?: boolean
-}
-
-/** How long a stream is tried again without an event between: a gateway needs a moment to start. */
-const awayMsMax = 60_000
 /** The author of the last frame of a stream, which holds the outcome and no text. */
 const gatewayAuthor = 'gateway'
 
@@ -55,6 +46,7 @@ export function runsOver(calls: RunTransport): RunCalls {
     cancel: async (runId) => (await calls.respond<Run>(cancelCall(pathOf(runId)))).data,
     input: async (runId, answer, options = {}) => collect(await continued(calls, runId, answer, options)),
     inputStream: (runId, answer, options = {}) => continued(calls, runId, answer, options),
+    sessions: sessionsOver(calls),
   }
   const stream: RunCalls['stream'] = async (agent, message, options = {}) => {
     const call = runCall(agent, message, options, true)
@@ -199,24 +191,6 @@ function eventsOf<R>(
       return state.result
     },
     [Symbol.asyncIterator]: read,
-  }
-}
-
-/** A gateway that is away is asked again until then. */
-async function openedWithin(
-  open: () => Promise<OpenAnswer>,
-  until: number,
-  signal: AbortSignal | undefined,
-): Promise<OpenAnswer> {
-  for (;;) {
-    try {
-      return await open()
-    } catch (error) {
-      const away = error instanceof ProblemError && isAway(error)
-      if (!away || performance.now() > until) throw error
-    }
-    await pauseBetween(signal)
-    signal?.throwIfAborted()
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * /api/v1/fleet_notes, goals, runs and dispatches: the routes of their areas, with the audit of changes, and the list of
+ * /api/v1/fleet_notes, goals, runs, dispatches and sessions: the routes of their areas, with the audit of changes, and the list of
  * dispatches.
  */
 
@@ -17,6 +17,7 @@ import { registerDispatchCreation, registerDispatches } from '#services/runs/gat
 import { registerInputLater } from '#services/runs/gateway/routes/input.ts'
 import { registerRunCreation } from '#services/runs/gateway/routes/run.ts'
 import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
+import { registerSessions } from '#services/runs/gateway/routes/sessions.ts'
 import { listDispatches } from '#services/runs/state/dispatches.ts'
 import { dispatchStatuses } from '#services/runs/state/types.ts'
 import type { MainApi } from '../main-api.ts'
@@ -40,6 +41,7 @@ export async function registerAreas(
     registerRunCreation(areas, started)
     registerInputLater(areas, started)
     registerDispatchCreation(areas, started)
+    registerSessions(areas, started)
   })
 }
 

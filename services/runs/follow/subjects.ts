@@ -7,6 +7,7 @@ import { startRepeating } from '#runtime/repeat.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
 import { readDispatch } from '../state/dispatches.ts'
 import { readDispatchEvents, readEvents, readRun } from '../state/read.ts'
+import type { SessionKey } from '../state/sessions.ts'
 import type { Dispatch, Run, StoredEvent } from '../state/types.ts'
 import type { FeedKey } from './feed.ts'
 
@@ -96,15 +97,19 @@ function hasEnded(status: string | null): boolean {
   return status !== null && status !== 'running' && status !== 'input_required'
 }
 
-/** The subject of a look: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal. */
+/** The subject of a look: a tree by the id of its root run, a run by its id, a dispatch by the number of its goal, or a session. */
 export interface LookKey {
-  kind: 'tree' | 'run' | 'dispatch'
+  kind: 'tree' | 'run' | 'dispatch' | 'session'
   id: string | number
+}
+
+export function lookKeyOf({ userId, sessionId, uid }: SessionKey): LookKey {
+  return { kind: 'session', id: JSON.stringify([userId, sessionId, uid]) }
 }
 
 export interface Look {
   ended: boolean
-  /** Last event of the tree, or of the dispatch. */
+  /** Last event of the tree, or of the dispatch; number of the newest tree of a session, which never ends. */
   lastEventId: number
   /** The run that waits for an answer, where nothing else of it goes on; `question` names its attempt, too. */
   asking: { runId: string; question: string } | null
@@ -157,6 +162,10 @@ const statements = {
     where r.run_id = any($1::text[])`,
   dispatch: `select goal_id as key, status <> 'running' as ended, last_event_id as last, null as asking, 0 as attempt
     from platform.dispatches where goal_id = any($1::bigint[])`,
+  session: `select s.key, false as ended, coalesce((
+      select r.id from platform.session_roots(s.key::json->>0, s.key::json->>1, s.key::json->>2) r
+      order by r.id desc limit 1), 0) as last
+    from unnest($1::text[]) as s (key)`,
 }
 
 /** One that is not there has ended. */

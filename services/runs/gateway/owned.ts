@@ -5,7 +5,8 @@ import { AppError } from '#lib/errors.ts'
 import type { Caller } from '#services/access/callers/caller.ts'
 import { readDispatch } from '../state/dispatches.ts'
 import { readRun } from '../state/read.ts'
-import type { Dispatch, Run } from '../state/types.ts'
+import { findSession, type SeenBy, type SessionKey } from '../state/sessions.ts'
+import type { Dispatch, Run, WholeRun } from '../state/types.ts'
 
 /** The uid of the agent, person or operator that the name means; null for a free one. */
 export async function uidNamed(executor: SqlExecutor, name: string): Promise<string | null> {
@@ -50,7 +51,7 @@ export function maySee({ access, uid }: Caller, { callerUid, userUid }: Owned): 
 }
 
 /** Throws AppError `run_not_found`. */
-export async function runFor(executor: SqlExecutor, caller: Caller, runId: string): Promise<Run> {
+export async function runFor(executor: SqlExecutor, caller: Caller, runId: string): Promise<WholeRun> {
   const run = /^run_[0-9a-f]{32}$/.test(runId) ? await readRun(executor, runId) : null
   if (run && (await mayRead(executor, caller, run))) return run
   throw new AppError('run_not_found', 'There is no such run, or it is not yours.')
@@ -62,6 +63,22 @@ export async function dispatchFor(executor: SqlExecutor, caller: Caller, goalId:
   const dispatch = Number.isSafeInteger(number) ? await readDispatch(executor, number) : null
   if (dispatch && maySee(caller, dispatch)) return dispatch
   throw new AppError('dispatch_not_found', 'There is no such dispatch, or it is not yours.')
+}
+
+/** Which runs of others the caller sees: an admin all, everybody else none but those that are its own or that it started. */
+export function seenBy({ access, uid }: Caller): SeenBy {
+  return access === 'admin' ? null : uid
+}
+
+/** Without `userId` a session of the caller. Throws AppError `session_not_found`. */
+export async function sessionFor(
+  executor: SqlExecutor,
+  caller: Caller,
+  { userId = caller.agentId, sessionId }: { userId?: string | undefined; sessionId: string },
+): Promise<SessionKey> {
+  const session = await findSession(executor, seenBy(caller), { userId, sessionId })
+  if (session) return session
+  throw new AppError('session_not_found', 'There is no such session of this user, or it is not yours.')
 }
 
 /** Runs that joined belong to who started the first one. */

@@ -11,6 +11,7 @@ import { registerDispatch, registerDispatches } from './routes/dispatches.ts'
 import { registerInput } from './routes/input.ts'
 import { registerRun } from './routes/run.ts'
 import { registerRuns } from './routes/runs.ts'
+import { registerSessions } from './routes/sessions.ts'
 
 const description =
   'Messages to agents. `POST /<agent>/run` sends one to an agent and answers its events as Google ADK’s `/run` does; `POST ' +
@@ -39,6 +40,7 @@ export async function registerRunGateway(
       { name: 'agents', description: 'Who can be called' },
       { name: 'runs', description: 'Messages to one agent' },
       { name: 'dispatches', description: 'Messages to all agents' },
+      { name: 'sessions', description: 'Messages and answers under one id' },
     ],
   })
   await app.register(async (scope) => {
@@ -49,6 +51,7 @@ export async function registerRunGateway(
     registerRuns(scope, gateway)
     registerInput(scope, gateway)
     registerDispatches(scope, gateway)
+    registerSessions(scope, gateway)
   })
   return gateway
 }

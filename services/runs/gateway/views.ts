@@ -3,7 +3,14 @@
 import type { FastifyReply } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
 import { AppError, type ErrorCode } from '#lib/errors.ts'
-import { type Dispatch, dispatchStatuses, type Run, runStatuses, runTriggers } from '../state/types.ts'
+import {
+  type Dispatch,
+  dispatchStatuses,
+  type Run,
+  runStatuses,
+  runTriggers,
+  type WholeRun,
+} from '../state/types.ts'
 
 const orNull = (schema: TSchema, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
@@ -77,6 +84,13 @@ export const run = Type.Object(
     endedAt: orNull(time),
     cancelRequestedAt: orNull(time),
     lastEventId: Type.Integer({ description: 'The number of the last event of its root run.' }),
+    message: orNull(
+      Type.String(),
+      'The text of its message, in lists the first 200 characters. Null: it has none, as reports.',
+    ),
+    parts: Type.Optional(
+      orNull(Type.Array(Type.Any()), 'Its message as it was sent, where the run is shown alone.'),
+    ),
   },
   { title: 'Run', description: 'A run.' },
 )
@@ -172,12 +186,18 @@ export function viewOfRun(run: Run) {
     endedAt: run.endedAt?.toISOString() ?? null,
     cancelRequestedAt: run.cancelRequestedAt?.toISOString() ?? null,
     lastEventId: run.lastEventId,
+    message: run.text,
   }
 }
 
 function viewOfQuestion({ status, question, askedAt, expiresAt }: Run) {
   if (status !== 'input_required' || !question || !askedAt || !expiresAt) return null
   return { ...question, askedAt: askedAt.toISOString(), expiresAt: expiresAt.toISOString() }
+}
+
+/** As `viewOfRun`, with the parts of its message. */
+export function viewOfWholeRun(run: WholeRun) {
+  return { ...viewOfRun(run), parts: run.message?.parts ?? null }
 }
 
 export function viewOfDispatch(dispatch: Dispatch) {

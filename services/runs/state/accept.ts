@@ -11,7 +11,7 @@ import { headerNames } from '#runtime/publish/messages.ts'
 import { type ClaimAtOnce, cancelNotice, type TakeAtOnce, wakeDispatchers } from './claims.ts'
 import { cancelWithin, runsBelow } from './end.ts'
 import { readRun } from './read.ts'
-import type { ClaimedRun, Run, RunTrigger } from './types.ts'
+import { type ClaimedRun, type RunTrigger, spokenText, type WholeRun } from './types.ts'
 
 /** Runs take seconds. */
 const retryAfterSeconds = 5
@@ -56,7 +56,7 @@ export interface NewRun extends Omit<ClaimedRun, Made | Optional>, Partial<Pick<
 
 /** `isNew`: it did not exist before. */
 interface Accepted {
-  run: Run
+  run: WholeRun
   isNew: boolean
 }
 
@@ -135,7 +135,7 @@ export function refusal({ refused, active }: Extract<Inserted, { run: null }>, a
 
 type Inserted =
   /** `claimed`: under the first epoch; undefined: it waits for a dispatcher. */
-  | { run: Run; claimed?: ClaimedRun }
+  | { run: WholeRun; claimed?: ClaimedRun }
   /** Nothing was written: `refused` says why, null: the run exists. `active` is the lane's run that is to end first. */
   | { run: null; refused: Refused | null; active: string | null }
 
@@ -214,7 +214,8 @@ export async function insertRun(
   ])
   const { made, refused, active, accepted_at: createdAt, claimed, uid: userUid } = rows[0]!
   if (made === null) return { run: null, refused, active }
-  const accepted = { ...own, ...queued(), createdAt, userUid }
+  const text = message && spokenText(message)
+  const accepted = { ...own, ...queued(), createdAt, userUid, message, text }
   if (!claimed) return { run: accepted }
   // As `claimRuns` would read it now. The dispatcher notes in it who joins.
   const given = { message, streaming, traceparent, messageAuthor, stateDelta, customMetadata, deadline }
@@ -256,8 +257,10 @@ function queued() {
 /** Made for callers by the platform, a few for each of their own runs. */
 const ofPlatform: ReadonlySet<RunTrigger> = new Set(['synthesis', 'report'])
 
+/** A run that begins in a session takes its lock first. */
 const statement = `select made, refused, active, accepted_at, claimed, uid
-  from platform.accept_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
+  from (select $1::text || case when $16::text = $1::text then platform.lock_session($4, $5) else '' end as id offset 0) locked
+  cross join lateral platform.accept_run(locked.id, $2, $3, $4, $5, $6, $7, $8, $9, $10::json, $11, $12, $13::json, $14::json, $15, $16, $17,
     $18, $19, $20, $21, ${waitingMax}, ${laneMax}, $22::jsonb, $23, $24, $25, $26, $27, $28::jsonb)`
 
 /** The headers of records that follow from a request. */

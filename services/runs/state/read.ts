@@ -13,14 +13,18 @@ import {
   runStatuses,
   runsWithTrees,
   type StoredEvent,
+  spokenText,
+  type WholeRun,
+  wholeRunColumns,
 } from './types.ts'
 
-export async function readRun(executor: SqlExecutor, runId: string): Promise<Run | null> {
-  const { rows } = await executor.query<Run>(
-    `select ${runColumns} from ${runsWithTrees} where r.run_id = $1`,
+export async function readRun(executor: SqlExecutor, runId: string): Promise<WholeRun | null> {
+  const { rows } = await executor.query<Omit<WholeRun, 'text'>>(
+    `select ${wholeRunColumns} from ${runsWithTrees} where r.run_id = $1`,
     [runId],
   )
-  return rows[0] ?? null
+  const run = rows[0]
+  return run ? { ...run, text: run.message && spokenText(run.message) } : null
 }
 
 /** With all of its parts. */
@@ -126,8 +130,8 @@ export async function readDispatchEvents(
   )
 }
 
-/** Long events stay where they are until they are wanted: their lengths are known without them. */
-async function storedEvents(
+/** `selection` gives `seq`, `run_id` and `event`. Long events stay where they are until they are wanted: their lengths are known without them. */
+export async function storedEvents(
   executor: SqlExecutor,
   selection: string,
   params: SqlValue[],

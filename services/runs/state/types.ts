@@ -78,6 +78,13 @@ export interface Run {
   endedAt: Date | null
   /** Greatest sequence among the durable events of the root run. */
   lastEventId: number
+  /** Text of its message, in lists and dispatches its first 200 characters; null: it has none. */
+  text: string | null
+}
+
+/** A run with its message as it was sent. */
+export interface WholeRun extends Run {
+  message: Content | null
 }
 
 /** A durable event: seq is 1, 2, 3 … within the root run, over all runs of its tree. */
@@ -115,7 +122,7 @@ const claimedFields = listed(
 )
 
 /** A run that this dispatcher runs, with what its node is given. */
-export interface ClaimedRun extends Run {
+export interface ClaimedRun extends Omit<Run, 'text'> {
   epoch: number
   /** Null for a report: its text is made from the report's row. */
   message: Content | null
@@ -139,8 +146,13 @@ export interface ClaimedRun extends Run {
   leftMs: number | null
 }
 
+/** Rows of before the migration have no beginning of their message. */
+export const messageStart = 'coalesce(r.message_start, platform.message_start(r.message))'
+const withTree = `${runFields}, t.last_event_id as "lastEventId"`
 /** Columns of `r`, a row of platform.runs, and of `t`, its row of platform.run_trees. */
-export const runColumns = `${runFields}, t.last_event_id as "lastEventId"`
+export const runColumns = `${withTree}, ${messageStart} as text`
+/** As `runColumns`, of a `WholeRun` but its text. */
+export const wholeRunColumns = `${withTree}, r.message`
 export const runsWithTrees = 'platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id'
 
 const msOf = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`

@@ -31,6 +31,7 @@ const published: Record<string, string> = {
   '021-embedders.sql': '191b2050f4672696',
   '022-payload-indexes.sql': '76b6c32f0dbbe61a',
   '024-questions.sql': 'e547cdc13b57ba73',
+  '023-sessions.sql': 'e65d6a49c1bbd4c7',
 }
 
 it('is what databases have applied', () => {

@@ -7,11 +7,11 @@ import { callerOf } from '#services/access/callers/caller.ts'
 import { treeOf } from '../../follow/subjects.ts'
 import { cancelRun } from '../../state/end.ts'
 import { listRuns, type RunQuery } from '../../state/read.ts'
-import type { Run } from '../../state/types.ts'
+import type { Run, WholeRun } from '../../state/types.ts'
 import type { RunParts } from '../gateway.ts'
 import { runFor } from '../owned.ts'
 import { checkedMetadata } from '../requests.ts'
-import { endOfRun, joinQuery, run, runs, status, streamText, viewOfRun } from '../views.ts'
+import { endOfRun, joinQuery, run, runs, status, streamText, viewOfRun, viewOfWholeRun } from '../views.ts'
 import { registerStarted } from './started.ts'
 
 const filter = (description: string) =>
@@ -59,13 +59,14 @@ const newMessage = '"newMessage":{"parts":[{"text":"What do we know about the re
 export function registerRuns(scope: FastifyInstance, parts: RunParts): void {
   const { relational } = parts
   registerList(scope, parts)
-  registerStarted<Run>(scope, parts, {
+  registerStarted<Run, WholeRun>(scope, parts, {
     name: 'run',
     tag: 'runs',
     param: 'runId',
     id: Type.String({ description: 'Its id.', maxLength: 128 }),
     view: run,
     viewOf: viewOfRun,
+    viewOfFound: viewOfWholeRun,
     endOf: endOfRun,
     find: (caller, id) => runFor(relational, caller, id),
     subject({ runId, rootRunId }, { query }) {

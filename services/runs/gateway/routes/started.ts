@@ -15,7 +15,7 @@ import { afterOf, answerEvents, hasAll, nothingMore, streamHeaders, streamQuery 
 /** How long a request waits for the first one under its Idempotency-Key: that accepts the run within milliseconds. */
 export const startWaitMs = 5_000
 
-interface Started<T> {
+interface Started<T, F extends T> {
   name: 'run' | 'dispatch'
   tag: 'runs' | 'dispatches'
   /** Name of its id in the path. */
@@ -23,10 +23,12 @@ interface Started<T> {
   id: TSchema
   view: TSchema
   viewOf(started: T): object
+  /** Where `find` gives more than other answers show. Default: `viewOf`. */
+  viewOfFound?(started: F): object
   /** The last frame of its events. */
   endOf(started: T): object
   /** Throws the AppError of one that is not there, or that the caller may not see. */
-  find(caller: Caller, id: string): Promise<T>
+  find(caller: Caller, id: string): Promise<F>
   subject(started: T, request: FastifyRequest): Subject<T>
   cancel(started: T, headers: Record<string, string>): Promise<T>
   followQuery?: TProperties
@@ -34,12 +36,12 @@ interface Started<T> {
   sample: Sample
 }
 
-export function registerStarted<T extends { status: string }>(
+export function registerStarted<T extends { status: string }, F extends T = T>(
   scope: FastifyInstance,
   parts: RunParts,
-  started: Started<T>,
+  started: Started<T, F>,
 ): void {
-  const { name, param, view, viewOf, descriptions } = started
+  const { name, param, view, viewOf, viewOfFound = viewOf, descriptions } = started
   const url = `/${started.tag}/:${param}`
   const tags = [started.tag]
   const title = name === 'run' ? 'Run' : 'Dispatch'
@@ -61,7 +63,7 @@ export function registerStarted<T extends { status: string }>(
       params,
       response: { 200: view },
     },
-    handler: async (request) => viewOf(await find(request)),
+    handler: async (request) => viewOfFound(await find(request)),
   })
   scope.route({
     method: 'GET',

@@ -31,7 +31,7 @@ export const streamHeaders = Type.Object({
   ),
 })
 
-const streamOptions = { quiet: true, retryMs: 2_000, heartbeat: 'ping' } as const
+export const streamOptions = { quiet: true, retryMs: 2_000, heartbeat: 'ping' } as const
 
 interface Streamed<T> {
   follow: Follow<T>

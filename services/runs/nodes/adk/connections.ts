@@ -18,7 +18,7 @@ const idleMs = 4_000
 const beyondRunMs = 10_000
 
 interface NodeRequest {
-  method: 'GET' | 'POST'
+  method: 'GET' | 'POST' | 'DELETE'
   /** Below the node's url, encoded. */
   path: string
   body?: object

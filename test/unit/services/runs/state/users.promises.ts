@@ -319,7 +319,7 @@ function describeSessions(opened: () => World): void {
       )
       return JSON.stringify(rows)
     })
-    expect(plan).toMatch(/runs_session_user.*Index Cond: .*md5.*COALESCE/)
+    expect(plan).toMatch(/runs_of_session.*Index Cond: .*md5.*COALESCE/)
   })
 }
 
