@@ -56,6 +56,10 @@ const nouns: Record<string, () => Promise<Register>> = {
   run: async () => (await import('./commands/run.ts')).registerRun,
   dispatch: async () => (await import('./commands/run.ts')).registerDispatch,
   runs: async () => (await import('./commands/runs.ts')).registerRuns,
+  sessions: async () => {
+    const { sessionActions } = await import('#operations/sessions.ts')
+    return noun('sessions', 'messages and answers under one id', sessionActions)
+  },
   node: async () => (await import('./commands/node.ts')).registerNode,
   notes: async () => {
     const { noteActions } = await import('#operations/notes.ts')
@@ -136,6 +140,7 @@ const singulars: Readonly<Record<string, string>> = {
   user: 'users',
   note: 'notes',
   goal: 'goals',
+  session: 'sessions',
   topic: 'topics',
   group: 'groups',
   secret: 'secrets',

@@ -30,6 +30,7 @@ import {
 } from './runs.ts'
 import { followRunOperation } from './runs-follow.ts'
 import { secretActions } from './secrets.ts'
+import { sessionActions } from './sessions.ts'
 import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
 import { statsActions } from './stats.ts'
 import { topicActions } from './topics-list.ts'
@@ -53,6 +54,7 @@ export const actions: readonly Action[] = [
   ...groupActions,
   ...noteActions,
   ...goalActions,
+  ...sessionActions,
   ...rebuildActions,
   ...secretActions,
   ...auditActions,

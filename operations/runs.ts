@@ -6,7 +6,7 @@ import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/notices.ts'
 import { checkedId, checkedMessage, checkedMetadata } from '#services/runs/gateway/requests.ts'
-import { viewOfDispatch, viewOfRun } from '#services/runs/gateway/views.ts'
+import { viewOfDispatch, viewOfRun, viewOfWholeRun } from '#services/runs/gateway/views.ts'
 import { createConnections, createProbeNode } from '#services/runs/nodes/adk/connections.ts'
 import { loadNodes, NodeFault, type NodeSet, type RunNode } from '#services/runs/nodes/nodes.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
@@ -15,7 +15,13 @@ import { axon, cancelRun } from '#services/runs/state/end.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import { answerParts, answerRun } from '#services/runs/state/questions.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
-import { type Content, type Run, runStatuses, type StoredEvent } from '#services/runs/state/types.ts'
+import {
+  type Content,
+  type Run,
+  runStatuses,
+  type StoredEvent,
+  type WholeRun,
+} from '#services/runs/state/types.ts'
 import { defineAction } from './action.ts'
 import { defineOperation, type OperatedPlatform, type OperationContext } from './operation.ts'
 import { listPages, operator } from './operator.ts'
@@ -23,6 +29,7 @@ import { listPages, operator } from './operator.ts'
 /** Shown at once; the stream of the gateway has all. */
 const eventsMax = 1_000
 export type RunView = ReturnType<typeof viewOfRun>
+export type WholeRunView = ReturnType<typeof viewOfWholeRun>
 export type DispatchView = ReturnType<typeof viewOfDispatch>
 
 const text = Type.Optional(Type.String({ minLength: 1 }))
@@ -122,7 +129,7 @@ export const listRunsOperation = defineOperation({
   },
 })
 
-export type ShownRun = { run: RunView; events: StoredEvent[] } | { dispatch: DispatchView }
+export type ShownRun = { run: WholeRunView; events: StoredEvent[] } | { dispatch: DispatchView }
 
 export const showRunOperation = defineOperation({
   name: 'runs show',
@@ -236,9 +243,9 @@ export async function explainedError(
 
 export async function explainedRun(
   context: Pick<OperationContext, 'platform' | 'signal'>,
-  run: Run,
-): Promise<RunView> {
-  return { ...viewOfRun(run), error: await explainedError(context, run) }
+  run: WholeRun,
+): Promise<WholeRunView> {
+  return { ...viewOfWholeRun(run), error: await explainedError(context, run) }
 }
 
 /** Undefined for what is no number. */

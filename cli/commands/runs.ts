@@ -140,7 +140,10 @@ function renderShown(shown: ShownRun): Shown {
     said += text
   })
   for (const { event } of shown.events) printer.print({ kind: 'event', event })
-  return said === '' ? { fields: shown.run } : [{ fields: shown.run }, { lines: said.trimEnd() }]
+  const { message, parts: _, ...run } = shown.run
+  const sent = !message ? [] : [{ lines: `message: ${indented(message)}` }]
+  const answers = said === '' ? [] : [{ lines: said.trimEnd() }]
+  return [{ fields: run }, ...sent, ...answers]
 }
 
 function runsOf(runs: DispatchView['runs']): Shown {
@@ -161,6 +164,7 @@ function shownRuns(runs: RunView[]): Shown {
     user: ({ userId }) => userId,
     session: ({ sessionId }) => sessionId,
     created: ({ createdAt }) => createdAt,
+    message: ({ message }) => message,
     error: ({ error }) => error?.code ?? null,
   })
 }

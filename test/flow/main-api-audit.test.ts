@@ -195,6 +195,7 @@ describe('a change by the command line', () => {
     dispatch: { text: '' },
     'runs answer': { id: `run_${'0'.repeat(32)}`, text: 'x' },
     'runs cancel': { id: `run_${'0'.repeat(32)}` },
+    'sessions delete': { id: 'nothing' },
   }
   /** They do something whenever they are asked. */
   const done: Record<string, unknown> = { 'secrets-rotate': {}, 'rebuild vectors': {}, 'rebuild notes': {} }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import type { DispatchView, RunView } from '#operations/runs.ts'
-import type { StoredEvent } from '#services/runs/state/types.ts'
+import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
 import { confirmation, responseIn } from '../support/asking-scripts.ts'
 import { runCommand, runJson } from '../support/command-line.ts'
 import { eventually } from '../support/eventually.ts'
@@ -117,6 +117,38 @@ test('as one document: the run and its events, those of agents that were named, 
   const joined = await runJson<RunDocument>(['runs', 'show', answer.run.joined[0]!.runId], env)
   expect([joined.run.trigger, joined.run.parentRunId]).toEqual(['mention', answer.run.runId])
   expect(textsOf(joined)).toEqual(['WHALE: one two'])
+})
+
+test('the message is shown before the answers, and in lists', async () => {
+  const { run } = await runJson<RunDocument>(['run', 'ATLAS', 'line one\nline two'], env)
+  expect(run).toMatchObject({ message: 'line one\nline two', parts: [{ text: 'line one\nline two' }] })
+  const { stdout } = await runCommand(['runs', 'show', run.runId], env)
+  expect(stdout).toMatch(/message: line one\n {2}line two\n.*ATLAS: atlas heard: line one/s)
+  const { runs } = await runJson<{ runs: RunView[] }>(['runs', 'list', '--agent', 'ATLAS'], env)
+  expect(runs.map(({ message }) => message)).toContain('line one\nline two')
+})
+
+test('a session is listed, shown and deleted, also when it is another user’s', async () => {
+  for (const text of ['one', 'two']) await runJson(['run', 'ATLAS', text, '--session', 'kept'], env)
+  await runJson(['run', 'WHALE', 'three', '--session', 'kept', '--user', 'u2'], env)
+  const listed = async (...more: string[]) =>
+    (await runJson<{ sessions: Record<string, unknown>[] }>(['sessions', 'list', ...more], env)).sessions
+  expect((await listed('--agent', 'atlas'))[0]).toMatchObject({
+    sessionId: 'kept',
+    userId: 'operator',
+    agents: ['ATLAS'],
+    runs: 2,
+    lastMessage: 'two',
+  })
+  expect(await listed('--user', 'u2')).toMatchObject([{ sessionId: 'kept', userId: 'u2', runs: 1 }])
+  const { stdout } = await runCommand(['sessions', 'show', 'kept'], env)
+  expect(stdout).toMatch(/user +one.*ATLAS +atlas heard: one.*user +two.*ATLAS +atlas heard: two/s)
+  const { events } = await runJson<{ events: RunEvent[] }>(['sessions', 'show', 'kept', '--user', 'u2'], env)
+  expect(events.map(({ author }) => author)).toEqual(['user', 'WHALE'])
+  expect((await runCommand(['session', 'delete', 'kept'], env)).stdout).toBe('kept deleted\n')
+  const gone = await runJson<{ error: { code: string } }>(['sessions', 'show', 'kept'], env, 1)
+  expect(gone.error.code).toBe('session_not_found')
+  expect(await listed('--user', 'u2')).toMatchObject([{ sessionId: 'kept' }])
 })
 
 test('a run that fails is an exit code, and says why', async () => {

@@ -63,6 +63,11 @@ function Whole({ run }: { run: Run }) {
   return (
     <>
       <About run={run} />
+      {run.message && (
+        <Section title="Message">
+          <p className="prose">{run.message}</p>
+        </Section>
+      )}
       <Section title="Timeline">
         <Lanes runs={runs} events={following.events} />
       </Section>

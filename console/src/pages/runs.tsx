@@ -46,6 +46,12 @@ const columns: readonly Column<Run>[] = [
   },
   { name: 'Agent', cell: ({ appName }) => appName, by: ({ appName }) => appName },
   { name: 'State', cell: ({ status }) => <RunStatus status={status} />, by: ({ status }) => status },
+  {
+    name: 'Message',
+    cell: ({ message }) => <span className="wrap">{message}</span>,
+    by: ({ message }) => message ?? '',
+    wide: true,
+  },
   { name: 'Began as', cell: ({ trigger }) => trigger, by: ({ trigger }) => trigger, wide: true },
   {
     name: 'User',

@@ -47,7 +47,11 @@ const goal = { id: 1, title: bad, description: bad, author: bad, priority: bad, 
 const error = { code: bad, message: bad, retryable: false }
 const run = {
   ...{ runId: bad, appName: bad, userId: bad, sessionId: bad, status: bad, trigger: bad, createdAt: bad },
-  ...{ error, joined: [{ agent: bad, runId: bad }], skipped: [{ agent: bad, reason: bad }] },
+  ...{ message: bad, error, joined: [{ agent: bad, runId: bad }], skipped: [{ agent: bad, reason: bad }] },
+}
+const session = {
+  ...{ sessionId: bad, userId: bad, agents: [bad], runs: 1, createdAt: bad, lastAt: bad },
+  ...{ lastMessage: bad, lastStatus: bad },
 }
 const dispatch = { goalId: 1, userId: bad, status: bad, result: bad, runs: [{ agent: bad, ...run }] }
 const event = {
@@ -94,6 +98,9 @@ const commands: [words: string, result: object][] = [
   ['runs show r', { run, events: [{ seq: 1, runId: bad, event }] }],
   ['runs show 1', { dispatch }],
   ['runs cancel r', { run }],
+  ['sessions list', { sessions: [session] }],
+  ['sessions show s', { events: [event] }],
+  ['sessions delete s', session],
   ['runs cancel 1', { dispatch }],
   ['agents list', { agents: [{ ...agent, ...keyFile }] }],
   ['agents show a', shownAgent],
