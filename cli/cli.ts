@@ -9,7 +9,7 @@ import { systemFault } from '#lib/system-faults.ts'
 import type { Shown } from '#operations/action.ts'
 import type { Operation } from '#operations/operation.ts'
 import type { Output } from '#runtime/start/control.ts'
-import { execute } from './execute.ts'
+import { execute, executeRunning } from './execute.ts'
 import type { Screen } from './layout.ts'
 import {
   createOutput,
@@ -42,6 +42,12 @@ export interface Cli {
     args: Static<S>,
     output?: Output<I>,
   ): Promise<R>
+  /** As `execute`, in a platform that runs: it is never opened for the command. */
+  executeRunning<S extends TObject, R, I>(
+    operation: Operation<S, R, I>,
+    args: Static<S>,
+    output?: Output<I>,
+  ): Promise<R>
   /** Set by a command that did its work but has a refusal to report. */
   exitCode: number
 }
@@ -65,6 +71,8 @@ export function createCli(env: Environment, signal: AbortSignal): Cli {
     signal,
     exitCode: exitDone,
     execute: (operation, args, output = noOutput) => execute(operation, args, { env, output, signal }),
+    executeRunning: (operation, args, output = noOutput) =>
+      executeRunning(operation, args, { env, output, signal }),
     async run<S extends TObject, R, I>(
       operation: Operation<S, R, I>,
       args: Static<S>,

@@ -54,6 +54,7 @@ const nouns: Record<string, () => Promise<Register>> = {
     return noun('agent-keys', 'keys that agents trade for tokens of the main API', agentKeyActions)
   },
   run: async () => (await import('./commands/run.ts')).registerRun,
+  chat: async () => (await import('./commands/chat.ts')).registerChat,
   dispatch: async () => (await import('./commands/run.ts')).registerDispatch,
   runs: async () => (await import('./commands/runs.ts')).registerRuns,
   sessions: async () => {

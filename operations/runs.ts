@@ -46,12 +46,18 @@ export const startRunOperation = defineAction({
   name: 'runs start',
   summary: 'Send a message to an agent',
   change: { action: 'run.create', target: ({ agent }) => agent },
-  args: Type.Object({ agent: Type.String(), ...messageArgs, streaming: Type.Optional(Type.Boolean()) }),
-  async run(context, { agent, streaming = false, ...given }): Promise<RunView> {
+  args: Type.Object({
+    agent: Type.String(),
+    ...messageArgs,
+    streaming: Type.Optional(Type.Boolean()),
+    /** A message that is sent again under its id is the same run. */
+    runId: Type.Optional(Type.String({ pattern: '^run_[0-9a-f]{32}$' })),
+  }),
+  async run(context, { agent, streaming = false, runId = newRunId(), ...given }): Promise<RunView> {
     const { env, engines } = context.platform
     const { slug, codename } = nodeNamed(loadNodes(env), agent)
     const { run } = await acceptRun(engines.relational, {
-      runId: newRunId(),
+      runId,
       slug,
       agent: codename,
       ...addressOf(given),
@@ -176,20 +182,25 @@ export const answerRunOperation = defineAction({
   summary: 'Answer the question of a run, which goes on with it',
   change: { action: 'run.input', target: ({ id }) => id },
   /** Either a text, or whether it is approved. */
-  args: Type.Object({ id: Type.String(), text, approve: Type.Optional(Type.Boolean()) }),
-  async run({ platform }, { id, text: given, approve }): Promise<{ run: RunView; after: number }> {
+  args: Type.Object({
+    id: Type.String(),
+    text,
+    approve: Type.Optional(Type.Boolean()),
+    /** An answer that is sent again under its id is the same answer. */
+    answerId: text,
+  }),
+  async run({ platform }, given): Promise<{ run: RunView; after: number }> {
+    const { id, approve, answerId = randomUUID() } = given
     const { relational } = platform.engines
-    const { status, question } = await runOf(relational, id)
-    if (status !== 'input_required' || !question) {
-      throw new AppError('not_waiting', 'The run does not wait for an answer.')
-    }
-    const words = given ?? (approve ? 'approve' : 'refuse')
+    const { question } = await runOf(relational, id)
+    if (!question) throw new AppError('not_waiting', 'The run does not wait for an answer.')
+    const words = given.text ?? (approve ? 'approve' : 'refuse')
     const parts = answerParts(question, words)
-    if (given === undefined && parts.some((part) => !part.functionResponse)) {
+    if (given.text === undefined && parts.some((part) => !part.functionResponse)) {
       throw new AppError('bad_request', 'The run asks for no approval: answer it with a text.')
     }
     const message = checkedMessage({ role: 'user', parts }, 'text')
-    const { run, after } = await answerRun(relational, { runId: id, message, answerId: randomUUID() })
+    const { run, after } = await answerRun(relational, { runId: id, message, answerId })
     await wakeOutbox(relational)
     return { run: viewOfRun(run), after }
   },

@@ -83,7 +83,8 @@ function textOf({ content }: Pick<RunEvent, 'content'>): string {
 function callsOf({ content }: RunEvent): string[] {
   return (content?.parts ?? []).flatMap(({ functionCall }) => {
     const { name } = (functionCall ?? {}) as { name?: unknown }
-    return typeof name === 'string' ? name : []
+    // How it asks is said in words, once it waits.
+    return typeof name === 'string' && !name.startsWith('adk_request_') ? name : []
   })
 }
 

@@ -1,7 +1,7 @@
 /** `flotilla run` and `flotilla dispatch`: send a message to an agent, or to all, and show what they say. */
 
 import type { Command as Program } from 'commander'
-import { startDispatchOperation, startRunOperation } from '#operations/runs.ts'
+import { type RunView, startDispatchOperation, startRunOperation } from '#operations/runs.ts'
 import { type Followed, type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
 import { line, noOutput, print, printResult, write } from '../output.ts'
@@ -102,15 +102,37 @@ function endOf(followed: Followed): string {
     const without = result === null ? '; there is no conclusion' : ''
     return line`[dispatch ${goalId} ${status}: ${completed} of ${runs.length} agents answered${without}]`
   }
-  const { runId, sessionId, status, error, skipped } = followed.run
-  const { question } = followed.run
-  const asks = question
-    ? [line`[${runId} asks: ${question.text || question.calls.map(({ name }) => name).join(', ')}]`]
-    : []
+  const { runId, sessionId, status, error } = followed.run
   const why = error ? `: ${error.message.replace(/\.$/, '')}` : ''
   return [
-    ...skipped.map(({ agent, reason }) => line`[${agent} did not join: ${reason}]`),
-    ...asks,
+    ...skippedOf(followed.run),
+    ...questionOf(followed.run),
     line`[${runId} ${status}${why}; session ${sessionId}]`,
   ].join('\n')
+}
+
+/** A line for each agent that was named and did not join. */
+export function skippedOf({ skipped }: RunView): string[] {
+  return skipped.map(({ agent, reason }) => line`[${agent} did not join: ${reason}]`)
+}
+
+/** By ADK: an approval of a call, and a question in words. */
+interface AskedCall {
+  originalFunctionCall?: { name?: unknown; args?: unknown }
+  toolConfirmation?: { hint?: unknown }
+  message?: unknown
+}
+
+/** A line for each call that waits for an answer; none for a run that does not ask. */
+export function questionOf({ appName, question }: RunView): string[] {
+  return (question?.calls ?? []).map(({ name, args }) => {
+    const { originalFunctionCall, toolConfirmation, message } = (args ?? {}) as AskedCall
+    if (name === 'adk_request_confirmation') {
+      const { name: called = 'a tool', args: given = {} } = originalFunctionCall ?? {}
+      const hint = toolConfirmation?.hint ? ` (${toolConfirmation.hint})` : ''
+      return line`[${appName} asks to call ${String(called)} ${JSON.stringify(given)}${hint}: approve or refuse?]`
+    }
+    if (typeof message === 'string') return line`[${appName} asks: ${message}]`
+    return line`[${appName} waits for the answer of ${name} ${JSON.stringify(args ?? {})}]`
+  })
 }

@@ -40,6 +40,8 @@ export interface SpawnOptions {
   cwd?: string
   /** Further variables. */
   env?: Record<string, string>
+  /** Its standard input is a pipe: `child.stdin`. */
+  input?: boolean
   /** Called with a function that kills the processes left. Default: when the test ends. */
   atEnd?(kill: () => Promise<void>): void
 }
@@ -53,7 +55,7 @@ export function spawnFlotilla(
   const child = spawn(process.execPath, [options.launcher ? launcher : main, ...args], {
     env: environment(env),
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
-    stdio: ['ignore', 'pipe', 'pipe', ...(options.ipc ? (['ipc'] as const) : [])],
+    stdio: [options.input ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(options.ipc ? (['ipc'] as const) : [])],
   })
   let stdout = ''
   let stderr = ''
