@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import type { DispatchView, RunView } from '#operations/runs.ts'
 import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
-import { confirmation, responseIn } from '../support/asking-scripts.ts'
+import { confirmation } from '../support/asking-scripts.ts'
 import { runCommand, runJson } from '../support/command-line.ts'
 import { eventually } from '../support/eventually.ts'
 import { startFlotilla } from '../support/flotilla-process.ts'
@@ -25,7 +25,7 @@ beforeAll(async () => {
     cipher: () => [{ text: 'begun' }, { hang: true }],
     nexus: ({ text }) => [{ text: text.includes('WHALE') ? 'so WHALE said' : 'Let @whale say it.' }],
     axon: ({ text }) => [{ text: text.includes('Give the conclusion.') ? 'All is said.' : 'Taken.' }],
-    atlas: (run) => (run.text === 'pay' || responseIn(run.body) ? confirmation(run) : echoScript(run)),
+    atlas: echoScript,
   })
   const slugs = ['whale', 'pulse', 'nexus', 'atlas', 'axon']
   const entry = (slug: string) => [slug, { url: node.url, codename: slug.toUpperCase() }]
@@ -226,8 +226,10 @@ test('a dispatch that is followed shows the conclusion last', async () => {
 })
 
 test('a run that asks says so, and goes on with the answer', async () => {
+  node.scripts.set('atlas', confirmation)
   const asked = await runCommand(['run', 'ATLAS', 'pay', '--session', 's-ask'], env)
-  expect([asked.code, asked.stdout]).toEqual([0, expect.stringContaining(' asks: Pay 7?]\n')])
+  const question = '[ATLAS asks to call pay {"amount":7} (Pay 7?): approve or refuse?]\n'
+  expect([asked.code, asked.stdout]).toEqual([0, expect.stringContaining(question)])
   const runId = /run_[0-9a-f]{32}/.exec(asked.stdout)![0]
   expect(asked.stdout).toContain(`[${runId} input_required; session s-ask]`)
   const without = await runCommand(['runs', 'answer', runId], env)
