@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
+import { answerParts } from '#client/answer-parts.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { wakeOutbox } from '#runtime/notices.ts'
@@ -13,7 +14,7 @@ import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
 import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
 import { axon, cancelRun } from '#services/runs/state/end.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
-import { answerParts, answerRun } from '#services/runs/state/questions.ts'
+import { answerRun } from '#services/runs/state/questions.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
 import {
   type Content,

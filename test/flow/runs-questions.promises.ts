@@ -1,13 +1,14 @@
 /** Questions of agents and their answers, on any relational engine. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { answerParts } from '#client/answer-parts.ts'
 import { migrate } from '#engines/relational/migrate.ts'
 import type { Relational } from '#engines/relational/port.ts'
 import { migrationFolders } from '#services/migrations.ts'
 import { newRunId } from '#services/runs/state/accept.ts'
 import { acceptDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
 import { cancelRun } from '#services/runs/state/end.ts'
-import { answerParts, answerRun } from '#services/runs/state/questions.ts'
+import { answerRun } from '#services/runs/state/questions.ts'
 import { readEvents, readRun } from '#services/runs/state/read.ts'
 import type { Part, Run } from '#services/runs/state/types.ts'
 import { confirmation, longRunning, requestInput } from '../support/asking-scripts.ts'

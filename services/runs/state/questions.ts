@@ -193,20 +193,3 @@ function refuseOtherCalls({ parts }: Content, { calls }: Question): void {
     ])
   }
 }
-
-/** The name of ADK's call that asks for an approval. */
-const confirmation = 'adk_request_confirmation'
-const approvals: ReadonlyMap<string, boolean> = new Map([
-  ['approve', true],
-  ['yes', true],
-  ['refuse', false],
-  ['no', false],
-])
-
-/** What answers a question in a chat: one of the words above alone is the response of each confirmation it asks for, all else text. */
-export function answerParts(question: Question, text: string): Part[] {
-  const confirmed = approvals.get(text.trim().toLowerCase())
-  const asked = question.calls.filter(({ name }) => name === confirmation)
-  if (confirmed === undefined || asked.length === 0) return [{ text }]
-  return asked.map(({ id, name }) => ({ functionResponse: { id, name, response: { confirmed } } }))
-}

@@ -2,7 +2,6 @@
 
 import { expect, it } from 'vitest'
 import { AskedCalls } from '#services/runs/dispatch/asked-calls.ts'
-import { answerParts } from '#services/runs/state/questions.ts'
 import type { RunEvent } from '#services/runs/state/types.ts'
 
 const event = (fields: object): RunEvent => ({
@@ -54,23 +53,4 @@ it('is bounded: 16 calls, 8 KiB of arguments', () => {
   expect(calls).toHaveLength(16)
   expect(calls.filter(({ args }) => args !== undefined)).toHaveLength(8)
   expect(JSON.stringify(many.question('z'.repeat(5_000))).length).toBeLessThan(12_000)
-})
-
-it.each([
-  ['approve', true],
-  [' YES\n', true],
-  ['Refuse', false],
-  ['no', false],
-])('%j answers each confirmation, and nothing else', (text, confirmed) => {
-  const calls = [
-    { id: 'a', name: 'adk_request_confirmation' },
-    { id: 'b', name: 'file' },
-    { id: 'c', name: 'adk_request_confirmation' },
-  ]
-  const response = (id: string) => ({
-    functionResponse: { id, name: 'adk_request_confirmation', response: { confirmed } },
-  })
-  expect(answerParts({ calls, text: '' }, text)).toEqual([response('a'), response('c')])
-  expect(answerParts({ calls: [calls[1]!], text: '' }, text)).toEqual([{ text }])
-  expect(answerParts({ calls, text: '' }, `${text} please`)).toEqual([{ text: `${text} please` }])
 })
