@@ -41,17 +41,21 @@ export function useRead<T>(key: readonly unknown[], read: () => Promise<T>, ever
   })
 }
 
-/** A change; then everything that begins with one of the keys is read again, and after a 403 the permissions, too. */
+/** A change; then everything that begins with one of the keys is read again, as after a conflict; after a 403 the permissions. */
 export function useChange<A, T>(
   change: (args: A) => Promise<T>,
   ...changed: readonly (readonly unknown[])[]
 ) {
   const client = useQueryClient()
+  const readAgain = (keys: readonly (readonly unknown[])[]) =>
+    Promise.all(keys.map((queryKey) => client.invalidateQueries({ queryKey })))
   return useMutation<T, Problem, A>({
     mutationFn: change,
-    onSuccess: () => Promise.all(changed.map((queryKey) => client.invalidateQueries({ queryKey }))),
-    onError: (problem) => {
-      if (problem.status === 403) return client.invalidateQueries({ queryKey: ['me'] })
+    onSuccess: () => readAgain(changed),
+    onError: ({ status }) => {
+      if (status === 403) return readAgain([['me']])
+      // Somebody else was first.
+      if (status === 409) return readAgain(changed)
     },
   })
 }

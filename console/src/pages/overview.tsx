@@ -4,6 +4,7 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import { api, type Data, take } from '../data/api.ts'
 import { count, plural } from '../data/format.ts'
+import { linkTo } from '../data/links.ts'
 import { useRead } from '../data/query.ts'
 import { Loaded } from '../ui/loaded.tsx'
 import { Page, Section } from '../ui/page.tsx'
@@ -43,6 +44,7 @@ export function Overview() {
                 as of <Ago at={data.as_of} />
               </small>
             </p>
+            <Asking runs={data.runs.input_required ?? 0} />
             <Figures state={data} groups={groups.data?.groups ?? []} letters={letters.data?.count} />
           </>
         )}
@@ -54,6 +56,18 @@ export function Overview() {
         <Loaded of={targets}>{({ targets }) => <TargetTable targets={targets} id="t-" />}</Loaded>
       </Section>
     </Page>
+  )
+}
+
+/** For people to do, and no fault. */
+function Asking({ runs }: { runs: number }) {
+  if (runs === 0) return null
+  return (
+    <p role="status">
+      <Link href={linkTo('/runs', null, { status: 'input_required' })}>
+        {`${plural(runs, 'run waits', 'runs wait')} for an answer`}
+      </Link>
+    </p>
   )
 }
 

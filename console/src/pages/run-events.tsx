@@ -1,5 +1,6 @@
 /** The events of a run or a dispatch, one below the other: what the keyboard and screen readers use. */
 
+import { confirmation } from '../../../packages/client/src/answer-parts.ts'
 import { plural } from '../data/format.ts'
 import { Json } from '../ui/facts.tsx'
 import { Empty, Failed } from '../ui/loaded.tsx'
@@ -30,7 +31,10 @@ export function EventList({ following: { events, isLive, problem } }: { followin
 
 function EventEntry({ event }: { event: RunEvent }) {
   const { number, author, timestamp, content, errorCode, errorMessage } = event
-  const texts = (content?.parts ?? []).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
+  const texts = (content?.parts ?? []).flatMap((part) => {
+    const said = typeof part.text === 'string' ? part.text : decisionIn(part)
+    return said === undefined ? [] : [said]
+  })
   return (
     <>
       <div className="line">
@@ -47,4 +51,14 @@ function EventEntry({ event }: { event: RunEvent }) {
       <Json label="JSON" value={event} />
     </>
   )
+}
+
+/** What a person decided about a call that asked for it. */
+function decisionIn({ functionResponse }: Record<string, unknown>): string | undefined {
+  const { name, response } = (functionResponse ?? {}) as {
+    name?: unknown
+    response?: { confirmed?: unknown }
+  }
+  if (name !== confirmation || typeof response?.confirmed !== 'boolean') return undefined
+  return response.confirmed ? 'Approved' : 'Refused'
 }

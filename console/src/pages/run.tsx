@@ -14,6 +14,7 @@ import { Time } from '../ui/time.tsx'
 import { FollowLink } from './follow-link.tsx'
 import { EventList } from './run-events.tsx'
 import { Lanes } from './run-lanes.tsx'
+import { Questions } from './run-questions.tsx'
 import { type Run, RunStatus, tookOf } from './runs.tsx'
 import { useRunEvents } from './use-run-events.ts'
 
@@ -68,6 +69,7 @@ function Whole({ run }: { run: Run }) {
           <p className="prose">{run.message}</p>
         </Section>
       )}
+      <Questions runs={runs} />
       <Section title="Timeline">
         <Lanes runs={runs} events={following.events} />
       </Section>

@@ -16,7 +16,7 @@ export interface RunEvent {
   content?: { parts?: Record<string, unknown>[] }
   errorCode?: string
   errorMessage?: string
-  customMetadata?: { run?: unknown; dispatch?: unknown }
+  customMetadata?: { run?: { status?: string }; dispatch?: unknown }
 }
 
 /** Why a model ended, where nothing failed: some frameworks give it as an error code. */
@@ -61,9 +61,12 @@ export function useRunEvents(path: string): RunEvents {
         onState: (problem) => change({ problem }),
       })) {
         const event = data as Omit<RunEvent, 'number'>
-        // The last frame says how it ended: its own row shows that.
+        // The last frame says how it ended: its own row shows that, and a question, behind which more comes.
         const { run, dispatch } = event.customMetadata ?? {}
-        if (event.author === 'gateway' && (run || dispatch)) return
+        if (event.author === 'gateway' && (run || dispatch)) {
+          if (run?.status === 'input_required') continue
+          return
+        }
         // Pieces come again as a whole.
         if (id !== undefined) events.push({ ...event, number: id })
       }
