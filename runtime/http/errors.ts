@@ -34,6 +34,7 @@ const names: Partial<Record<ErrorCode, string>> = {
   node_unavailable: 'http.node-away',
   query_timeout: timeout,
   run_timeout: timeout,
+  input_expired: timeout,
   not_yet_applied: timeout,
   mirror_off: 'http.mirror-off',
   overloaded: 'http.overloaded',

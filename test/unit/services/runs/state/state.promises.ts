@@ -201,7 +201,11 @@ export function describeRows(open: () => Promise<Relational>): void {
       expect(await storeEvent(relational, run!, { event: '{"id":"2"}', before: 1 })).toMatchObject({ seq: 2 })
       const events = await readEvents(relational, { rootRunId: runId, after: 1, limit: 10 })
       expect(events).toEqual([{ seq: 2, runId, event: { id: '2' } }])
-      expect(await lookNow(relational, { kind: 'tree', id: runId })).toEqual({ ended: false, lastEventId: 2 })
+      expect(await lookNow(relational, { kind: 'tree', id: runId })).toEqual({
+        ended: false,
+        lastEventId: 2,
+        asking: null,
+      })
     })
 
     test('numbers that no double holds come back with their digits', async () => {
