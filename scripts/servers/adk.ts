@@ -27,9 +27,12 @@ export const adkAgents = [
   'state',
 ] as const
 
+/** Those of test/data/adk/asking.py. */
+export const askingAgents = ['pays', 'files', 'sends', 'books'] as const
+
 export interface AdkServer {
   readonly url: string
-  /** Names of the files that agents left: `canceled-<session>`. */
+  /** Names of the files that agents left: `canceled-<session>`; for a call of a tool `paid-<session>-<random>`. */
   marks(): string[]
   /** kill -9. */
   kill9(): Promise<void>
@@ -46,7 +49,8 @@ export async function openAdkServer(): Promise<AdkServer> {
   const agents = join(folder, 'agents')
   const marks = join(folder, 'marks')
   mkdirSync(marks)
-  for (const name of adkAgents) writeAgent(join(agents, name), name)
+  for (const name of adkAgents) writeAgent(join(agents, name), scripted(name))
+  for (const name of askingAgents) writeAgent(join(agents, name), asking(name))
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   // In memory: otherwise it writes its sessions next to the agents.
@@ -78,13 +82,13 @@ export async function openAdkServer(): Promise<AdkServer> {
   return { url, marks: () => readdirSync(marks), kill9, start, close: kill9 }
 }
 
-function writeAgent(folder: string, name: string): void {
+const scripted = (name: string) => `from scripted import Scripted\n\nroot_agent = Scripted(name="${name}")\n`
+const asking = (name: string) => `from asking import asking\n\nroot_agent = asking("${name}")\n`
+
+function writeAgent(folder: string, source: string): void {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, '__init__.py'), 'from . import agent\n')
-  writeFileSync(
-    join(folder, 'agent.py'),
-    `from scripted import Scripted\n\nroot_agent = Scripted(name="${name}")\n`,
-  )
+  writeFileSync(join(folder, 'agent.py'), source)
 }
 
 async function answers(url: string): Promise<boolean> {

@@ -8,9 +8,10 @@ import { stringify } from 'yaml'
 import type { Client, RunEvent } from '#client/client.ts'
 import { startRunOperation } from '#operations/runs.ts'
 import { type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
-import { type AdkServer, adkAgents, openAdkServer } from '../../scripts/servers/adk.ts'
+import { type AdkServer, adkAgents, askingAgents, openAdkServer } from '../../scripts/servers/adk.ts'
 import { eventually } from '../support/eventually.ts'
 import type { GatewayPlatform } from '../support/gateway-platform.ts'
+import { describeQuestionsOfAdk } from './runs-adk-questions.promises.ts'
 
 type Open = (env: Record<string, string>) => Promise<GatewayPlatform>
 
@@ -24,7 +25,7 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
     beforeAll(async () => {
       adk = await openAdkServer()
       const nodes: Record<string, object> = {
-        ...Object.fromEntries(adkAgents.map((app) => [app, { url: adk.url }])),
+        ...Object.fromEntries([...adkAgents, ...askingAgents].map((app) => [app, { url: adk.url }])),
         // One for a short limit, and the orchestrator.
         hasty: { url: adk.url, app: 'slow', timeout_ms: 1_000 },
         axon: { url: adk.url, app: 'concludes' },
@@ -122,10 +123,12 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
       for await (const { author } of stream) authors.add(author)
       expect(stream.result?.status).toBe('partial')
       expect(stream.result?.result).toBe('all is said')
-      expect(others.length).toBe(adkAgents.length - 1)
+      expect(others.length).toBe(adkAgents.length + askingAgents.length - 1)
       expect([...authors]).toEqual(expect.arrayContaining(['TWO', 'ECHO', 'CALLER', 'AXON']))
       expect((await client.goals.get(goalId)).status).toBe('completed')
     })
+
+    describeQuestionsOfAdk(() => ({ adk, client, platform: platform.platform }))
 
     test('an operator starts a run and follows it, pieces of its text among them', async () => {
       const items: FollowedItem[] = []

@@ -5,6 +5,7 @@ import { createNodeCalls } from '#services/runs/nodes/adk/call.ts'
 import { type NodeCall, NodeFault, type RunNode } from '#services/runs/nodes/nodes.ts'
 import type { RunEvent } from '#services/runs/state/types.ts'
 import { type AdkServer, openAdkServer } from '../../scripts/servers/adk.ts'
+import { eventsIn, exchangeNames, readExchanges, withoutIds } from '../support/adk-exchanges.ts'
 import { eventually } from '../support/eventually.ts'
 
 let adk: AdkServer
@@ -92,6 +93,28 @@ test('an agent that raises is an agent_error without paths, after what it said',
 test('an agent that says nothing ends without events; its error event is passed on', async () => {
   expect(await eventsOf('says_nothing')).toEqual([])
   expect(await eventsOf('says_error')).toMatchObject([{ errorCode: 'QUOTA', errorMessage: 'no more today' }])
+})
+
+test.each(exchangeNames)('the exchange that was recorded is still what it says: %s', async (name) => {
+  const asks = (answer: string) => eventsIn(answer).findLast((event) => event.longRunningToolIds?.length)
+  const sent = new Map<string, string>()
+  for (const { path, body, answer } of readExchanges(name)) {
+    // The server makes its own ids, also those that the next message answers to.
+    const said = [...sent].reduce((text, [from, to]) => text.replaceAll(from, to), JSON.stringify(body))
+    const headers = { 'content-type': 'application/json' }
+    const own = await fetch(`${adk.url}${path.replace('ada', name)}`, {
+      method: 'POST',
+      headers,
+      body: said.replace('"ada"', `"${name}"`),
+    })
+    const text = await own.text()
+    expect(own.status).toBe(200)
+    if (path !== '/run_sse') continue
+    expect(withoutIds(text).trim()).toBe(withoutIds(answer).trim())
+    for (const [n, id] of (asks(answer)?.longRunningToolIds ?? []).entries()) {
+      sent.set(id, asks(text)!.longRunningToolIds![n]!)
+    }
+  }
 })
 
 test('an app that the node does not have is unavailable, and its probe fails', async () => {
