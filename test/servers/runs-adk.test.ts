@@ -95,7 +95,7 @@ test('an agent that says nothing ends without events; its error event is passed 
   expect(await eventsOf('says_error')).toMatchObject([{ errorCode: 'QUOTA', errorMessage: 'no more today' }])
 })
 
-test.each(exchangeNames)('the exchange that was recorded is still what it says: %s', async (name) => {
+test.each(exchangeNames)('the server still says as recorded: %s', async (name) => {
   const asks = (answer: string) => eventsIn(answer).findLast((event) => event.longRunningToolIds?.length)
   const sent = new Map<string, string>()
   for (const { path, body, answer } of readExchanges(name)) {
