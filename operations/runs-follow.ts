@@ -13,7 +13,7 @@ import {
 } from '#services/runs/follow/subjects.ts'
 import { viewOfDispatch } from '#services/runs/gateway/views.ts'
 import { parseEvent } from '#services/runs/state/read.ts'
-import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
+import type { Run, RunEvent, StoredEvent } from '#services/runs/state/types.ts'
 import { defineOperation, type OperationContext } from './operation.ts'
 import {
   type DispatchView,
@@ -54,7 +54,10 @@ export const followRunOperation = defineOperation({
       const begun = await runOf(relational, id)
       if (begun.status === 'queued') await giveReason(context, begun.agent)
       const own = begun.runId === begun.rootRunId || after === 0 ? undefined : begun.runId
-      const events = await follow(context, treeOf(relational, begun.rootRunId, own), keep, { after })
+      const events = await follow(context, treeOf(relational, begun.rootRunId, own), keep, {
+        after,
+        untilAsked: true,
+      })
       return { run: await explainedRun(context, await runOf(relational, id)), events }
     }
     await dispatchOf(relational, goalId)
@@ -85,12 +88,12 @@ function createFallen(context: Context, relational: Relational, goalId: number):
   }
 }
 
-/** `giveMore` is called when a run of it may have ended. */
+/** `giveMore` is called when a run of it may have ended. With `untilAsked` a question ends it; otherwise it is shown, and all goes on. */
 async function follow<T>(
   { platform, output, signal }: Context,
   subject: Subject<T>,
   keep: boolean,
-  { giveMore = async () => {}, after = 0 } = {},
+  { giveMore = async () => {}, after = 0, untilAsked = false } = {},
 ): Promise<StoredEvent[]> {
   const { log, engines } = platform
   const { relational } = engines
@@ -115,8 +118,11 @@ async function follow<T>(
     const events: StoredEvent[] = []
     /** By run: the last durable event that was given. */
     const givenTo = new Map<string, number>()
-    for await (const followedEvent of followed.events({ after, untilAsked: true, signal })) {
-      if ('readAsking' in followedEvent) continue
+    for await (const followedEvent of followed.events({ after, untilAsked, signal })) {
+      if ('readAsking' in followedEvent) {
+        await output.item(itemOfAsking(await followedEvent.readAsking()))
+        continue
+      }
       const { seq, runId, json, behind = null } = followedEvent
       const event = parseEvent(json)
       if (seq !== null) {
@@ -134,4 +140,9 @@ async function follow<T>(
     await giving
     await scope.close()
   }
+}
+
+function itemOfAsking({ agent, runId, question }: Run): FollowedItem {
+  const names = question?.calls.map(({ name }) => name).join(', ')
+  return { kind: 'status', agent, status: `asks as ${runId}`, error: question?.text || names || null }
 }

@@ -64,7 +64,7 @@ export async function readSse(
       reader.frames
         .filter(({ id, data }) => id !== undefined && data.author !== 'gateway')
         .map(({ id }) => Number(id)),
-    end: () => reader.frames.find(({ data }) => data.author === 'gateway')?.data.customMetadata,
+    end: () => reader.frames.findLast(({ data }) => data.author === 'gateway')?.data.customMetadata,
   }
   if (isStream) reader.over = readFrames(answer, reader)
   return reader

@@ -64,7 +64,8 @@ export function useRunEvents(path: string): RunEvents {
         // The last frame says how it ended: its own row shows that, and a question, behind which more comes.
         const { run, dispatch } = event.customMetadata ?? {}
         if (event.author === 'gateway' && (run || dispatch)) {
-          if (run?.status === 'input_required') continue
+          // A question has no id.
+          if (id === undefined) continue
           return
         }
         // Pieces come again as a whole.

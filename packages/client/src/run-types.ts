@@ -282,7 +282,10 @@ export interface RunCalls {
   dispatch(message: string | Content, options?: MessageOptions): Promise<Dispatch>
   dispatches: {
     get(goalId: number): Promise<Dispatch>
-    /** The events of all its agents and of the orchestrator. */
+    /**
+     * The events of all its agents and of the orchestrator. Where a run of it asks, an event of the author `gateway` has it in
+     * `customMetadata.run`.
+     */
     stream(goalId: number, options?: ResumeOptions): Promise<DispatchStream>
     cancel(goalId: number): Promise<Dispatch>
   }

@@ -143,7 +143,8 @@ function eventsOf<R>(
         state.result = outcome
         return
       }
-      if (!event.partial) {
+      // Neither pieces nor questions of a dispatch's runs have an id.
+      if (!event.partial && event.author !== gatewayAuthor) {
         const number = Number(id)
         if (number <= state.lastEventId) continue
         state.lastEventId = number

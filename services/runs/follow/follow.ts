@@ -6,7 +6,7 @@
 import type { Relational } from '#engines/relational/port.ts'
 import { budgets } from '#lib/budgets.ts'
 import type { RunEventRecord } from '#schemas/types.ts'
-import type { StoredEvent } from '../state/types.ts'
+import type { Run, StoredEvent } from '../state/types.ts'
 import type { Feed } from './feed.ts'
 import type { Look, Looks, Subject } from './subjects.ts'
 
@@ -31,14 +31,14 @@ interface FollowedEvent {
   behind?: number | null
 }
 
-/** A run waits for an answer, and nothing else goes on. Read it by `readAsking`. */
-interface Asking<T> {
-  readAsking(): Promise<T>
+/** A run waits for an answer. Read it by `readAsking`. */
+interface Asking {
+  readAsking(): Promise<Run>
 }
 
 interface FollowOptions {
   after: number
-  /** Ends where a run waits for an answer and nothing else goes on; otherwise that is given out, and it goes on. */
+  /** Ends where a run waits for an answer; otherwise that is given out, and it goes on. */
   untilAsked?: boolean
   /** It did not exist before `openFollow`, so that the rows need not be read at first. */
   fresh?: boolean
@@ -47,17 +47,24 @@ interface FollowOptions {
 
 export interface Follow<T> {
   /** Events behind `after` until the end; then says how it ended, or undefined when the signal aborted. Once only. */
-  events(options: FollowOptions): AsyncGenerator<FollowedEvent | Asking<T>, Ending<T> | undefined>
+  events(options: FollowOptions): AsyncGenerator<FollowedEvent | Asking, Ending<T> | undefined>
   close(): void
 }
 
-interface Ending<T> {
-  /** It has not ended: a run waits for an answer, which `read` gives. */
-  asks?: boolean
+interface Ended<T> {
+  asks?: false
   /** True where it is known that it completed, without reading it. */
   completed: boolean
   read(): Promise<T>
 }
+
+/** It has not ended: a run waits for an answer, which `read` gives. */
+interface EndingAsked {
+  asks: true
+  read(): Promise<Run>
+}
+
+type Ending<T> = Ended<T> | EndingAsked
 
 /** Hears of everything from now on. Close it, whether its events were read or not. */
 export function openFollow<T>({ feed, looks }: FollowParts, subject: Subject<T>): Follow<T> {
@@ -77,7 +84,7 @@ async function* follow<T>(
   subject: Subject<T>,
   news: News<T>,
   { after, fresh = false, untilAsked = false, signal }: FollowOptions,
-): AsyncGenerator<FollowedEvent | Asking<T>, Ending<T> | undefined> {
+): AsyncGenerator<FollowedEvent | Asking, Ending<T> | undefined> {
   news.last = after
   news.behind = !fresh
   signal.addEventListener('abort', () => news.wake(), { once: true })
@@ -131,14 +138,11 @@ async function endOf<T>(subject: Subject<T>, news: News<T>): Promise<Ending<T> |
   if (look.lastEventId > news.last) news.behind = true
   if (news.behind) return undefined
   if (look.ended) return endingOf(subject, false)
-  const { asking } = look
-  const isNew = asking !== null && asking.question !== news.question
-  news.question = asking?.question ?? null
-  if (!isNew) return undefined
-  return { completed: false, asks: true, read: () => subject.readAsking(asking.runId) }
+  const asked = news.ask(look.asking)
+  return asked && { asks: true, read: () => subject.readAsking(asked.runId) }
 }
 
-function endingOf<T>(subject: Subject<T>, completed: boolean): Ending<T> {
+function endingOf<T>(subject: Subject<T>, completed: boolean): Ended<T> {
   return { completed, read: async () => (await subject.readEnded()).value }
 }
 
@@ -150,8 +154,8 @@ class News<T> {
   behind = false
   /** Status of the run or dispatch that is followed, by its records so far. */
   status: string | null = null
-  /** The question that was given out last. */
-  question: string | null = null
+  /** Open questions that were given out. */
+  #questions = new Set<string>()
   #hasAsked = false
   readonly #subject: Subject<T>
   #waiting: RunEventRecord[] = []
@@ -191,10 +195,19 @@ class News<T> {
 
   looked({ ended, lastEventId, asking }: Look): void {
     // Arrived events go out first: rows have no pieces of texts. The next look is a second away.
-    const isAsked = asking !== null && asking.question !== this.question
+    const isAsked = asking.some(({ question }) => !this.#questions.has(question))
     if (this.#waiting.length > 0 || (!ended && !isAsked && lastEventId <= this.last)) return
     this.behind = true
     this.wake()
+  }
+
+  /** The first of these that was not given out; the others are for the next time. */
+  ask(asking: Look['asking']): Look['asking'][number] | undefined {
+    const fresh = asking.filter(({ question }) => !this.#questions.has(question))
+    this.#questions = new Set(asking.map(({ question }) => question))
+    for (const { question } of fresh.slice(1)) this.#questions.delete(question)
+    if (fresh.length > 1) this.behind = true
+    return fresh[0]
   }
 
   next(): RunEventRecord | undefined {

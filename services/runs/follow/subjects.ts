@@ -30,8 +30,8 @@ export interface Subject<T> {
   lookNow(): Promise<Look>
   /** Once it is over. */
   readEnded(): Promise<{ value: T; lastEventId: number }>
-  /** The run of it that waits for an answer. */
-  readAsking(runId: string): Promise<T>
+  /** A run of it that waits for an answer. */
+  readAsking(runId: string): Promise<Run>
 }
 
 /** The events of a run and of all that joined it; with `alone` those of that run of the tree, under the same numbers. */
@@ -51,15 +51,10 @@ export function treeOf(relational: Relational, rootRunId: string, alone?: string
     hasFrom: (seq) => isAny(readEvents(relational, { rootRunId, ...shown, after: seq - 1, limit: 1 })),
     lookNow: () => lookNow(relational, look),
     async readEnded() {
-      const run = await readRun(relational, runId)
-      if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
+      const run = await keptRun(relational, runId)
       return { value: run, lastEventId: run.lastEventId }
     },
-    async readAsking(id) {
-      const run = await readRun(relational, id)
-      if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
-      return run
-    },
+    readAsking: (id) => keptRun(relational, id),
   }
 }
 
@@ -84,8 +79,14 @@ export function dispatchOf(relational: Relational, goalId: number): Subject<Disp
       if (!dispatch) throw new AppError('dispatch_not_found', 'The dispatch is not kept any more.')
       return { value: dispatch, lastEventId }
     },
-    readAsking: () => Promise.reject(new Error('a dispatch shows no questions')),
+    readAsking: (id) => keptRun(relational, id),
   }
+}
+
+async function keptRun(relational: Relational, runId: string): Promise<Run> {
+  const run = await readRun(relational, runId)
+  if (!run) throw new AppError('run_not_found', 'The run is not kept any more.')
+  return run
 }
 
 async function isAny(events: Promise<StoredEvent[]>): Promise<boolean> {
@@ -111,8 +112,11 @@ export interface Look {
   ended: boolean
   /** Last event of the tree, or of the dispatch; number of the newest tree of a session, which never ends. */
   lastEventId: number
-  /** The run that waits for an answer, where nothing else of it goes on; `question` names its attempt, too. */
-  asking: { runId: string; question: string } | null
+  /**
+   * Runs that wait for an answer: of a dispatch all, of a tree one, and only where nothing else of it goes on. `question` names the
+   * attempt, too.
+   */
+  asking: { runId: string; question: string }[]
 }
 
 const everyMs = 1_000
@@ -148,7 +152,8 @@ export function createLooks({ relational, log }: { relational: SqlExecutor; log:
 }
 
 const statements = {
-  tree: `select t.root_run_id as key, t.open_runs = 0 as ended, t.last_event_id as last, a.run_id as asking, a.attempt
+  tree: `select t.root_run_id as key, t.open_runs = 0 as ended, t.last_event_id as last,
+      case when a.run_id is not null then jsonb_build_array(jsonb_build_object('runId', a.run_id, 'attempt', a.attempt)) end as asking
     from platform.run_trees t left join lateral (
       select w.run_id, w.attempt from platform.runs w where w.root_run_id = t.root_run_id and w.status = 'input_required'
         and not exists (
@@ -157,12 +162,15 @@ const statements = {
       order by w.id limit 1) a on true
     where t.root_run_id = any($1::text[])`,
   run: `select r.run_id as key, r.ended_at is not null as ended, t.last_event_id as last,
-      case when r.status = 'input_required' then r.run_id end as asking, r.attempt
+      case when r.status = 'input_required' then
+        jsonb_build_array(jsonb_build_object('runId', r.run_id, 'attempt', r.attempt)) end as asking
     from platform.runs r join platform.run_trees t on t.root_run_id = r.root_run_id
     where r.run_id = any($1::text[])`,
-  dispatch: `select goal_id as key, status <> 'running' as ended, last_event_id as last, null as asking, 0 as attempt
-    from platform.dispatches where goal_id = any($1::bigint[])`,
-  session: `select s.key, false as ended, coalesce((
+  dispatch: `select d.goal_id as key, d.status <> 'running' as ended, d.last_event_id as last, (
+      select jsonb_agg(jsonb_build_object('runId', r.run_id, 'attempt', r.attempt) order by r.asked_at, r.id)
+      from platform.runs r where r.goal_id = d.goal_id and r.status = 'input_required') as asking
+    from platform.dispatches d where d.goal_id = any($1::bigint[])`,
+  session: `select s.key, false as ended, null as asking, coalesce((
       select r.id from platform.session_roots(s.key::json->>0, s.key::json->>1, s.key::json->>2) r
       order by r.id desc limit 1), 0) as last
     from unnest($1::text[]) as s (key)`,
@@ -179,18 +187,17 @@ async function lookAt(
   ids: LookKey['id'][],
 ): Promise<Map<LookKey['id'], Look>> {
   const found = new Map(
-    ids.map((id): [LookKey['id'], Look] => [id, { ended: true, lastEventId: 0, asking: null }]),
+    ids.map((id): [LookKey['id'], Look] => [id, { ended: true, lastEventId: 0, asking: [] }]),
   )
   const { rows } = await executor.query<{
     key: LookKey['id']
     ended: boolean
     last: number
-    asking: string | null
-    attempt: number
+    asking: { runId: string; attempt: number }[] | null
   }>(statements[kind], [ids as string[]])
-  for (const { key, ended, last, asking: runId, attempt } of rows) {
-    const asking = runId === null ? null : { runId, question: `${runId}.${attempt}` }
-    found.set(key, { ended, lastEventId: last, asking })
+  for (const { key, ended, last, asking } of rows) {
+    const asked = (asking ?? []).map(({ runId, attempt }) => ({ runId, question: `${runId}.${attempt}` }))
+    found.set(key, { ended, lastEventId: last, asking: asked })
   }
   return found
 }

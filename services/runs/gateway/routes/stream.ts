@@ -13,7 +13,7 @@ import type { Subject } from '../../follow/subjects.ts'
 import { readEvents } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
 import { faulty } from '../message-parts.ts'
-import { failureOf } from '../views.ts'
+import { endOfRun, failureOf } from '../views.ts'
 
 /** Query of the routes that answer with events. */
 export const streamQuery = {
@@ -37,7 +37,7 @@ interface Streamed<T> {
   follow: Follow<T>
   after: number
   fresh?: boolean
-  /** The last frame, and that of a question. */
+  /** The last frame. */
   endOf(value: T): object
   /** Ends where a run asks; otherwise the question is shown, and the stream stays open. */
   untilAsked?: boolean
@@ -75,13 +75,13 @@ async function sendEvents<T>(
       if (done) {
         if (value === undefined) return
         // Its id is greater than those of all events; a question has none, because events follow.
-        const id = value.asks ? {} : { id: String(lastId + 1) }
-        stream.end({ ...id, data: endOf(await value.read()) })
+        if (value.asks) stream.end({ data: endOfRun(await value.read()) })
+        else stream.end({ id: String(lastId + 1), data: endOf(await value.read()) })
         return
       }
       if ('readAsking' in value) {
         await stream.room()
-        stream.send({ data: endOf(await value.readAsking()) })
+        stream.send({ data: endOfRun(await value.readAsking()) })
         continue
       }
       const { seq, json } = value
@@ -155,7 +155,7 @@ export async function answerWhole(
       const { done, value } = await events.next()
       if (done) {
         if (value === undefined) return false
-        const failure = value.completed || value.asks ? undefined : failureOf(await value.read())
+        const failure = value.asks || value.completed ? undefined : failureOf(await value.read())
         if (failure) throw failure
         if (value.asks) reply.header('x-run-status', 'input_required')
         reply.type('application/json; charset=utf-8')

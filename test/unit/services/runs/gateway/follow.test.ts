@@ -6,13 +6,13 @@ import type { RunEventRecord } from '#schemas/types.ts'
 import type { Feed, FeedListener } from '#services/runs/follow/feed.ts'
 import { type FollowParts, openFollow } from '#services/runs/follow/follow.ts'
 import type { Look, Looks, Subject } from '#services/runs/follow/subjects.ts'
-import type { StoredEvent } from '#services/runs/state/types.ts'
+import type { Run, StoredEvent } from '#services/runs/state/types.ts'
 
 /** A tree in memory: its rows, and a log that a test speaks for. */
 function createTree() {
   const rows: StoredEvent[] = []
   let ended = false
-  let asking: Look['asking'] = null
+  let asking: Look['asking'] = []
   let listener: FeedListener = () => {}
   let looker: (look: Look) => void = () => {}
   let reads = 0
@@ -49,7 +49,7 @@ function createTree() {
     hasFrom: async (seq) => rows.length >= seq,
     lookNow,
     readEnded: async () => ({ value: 'the end', lastEventId: rows.length }),
-    readAsking: async (runId) => `${runId} asks`,
+    readAsking: async (runId) => ({ runId }) as Run,
   }
   const record = (fields: Partial<RunEventRecord>): RunEventRecord => ({
     run_id: 'r',
@@ -89,9 +89,9 @@ function createTree() {
         last_seq: Math.random() < 0.5 ? rows.length : null,
       })
     },
-    /** A run of it asks; null: it was answered. */
-    asks(attempt: number | null): RunEventRecord {
-      asking = attempt === null ? null : { runId: 'r', question: `r.${attempt}` }
+    /** Runs of it ask, each by its attempt; none: they were answered. */
+    asks(...asked: [string, number][]): RunEventRecord {
+      asking = asked.map(([runId, attempt]) => ({ runId, question: `${runId}.${attempt}` }))
       return record({ status: 'input_required' })
     },
     hear: (heard: RunEventRecord) => listener(heard, false),
@@ -116,7 +116,7 @@ function following(
     for (;;) {
       const { done, value } = await events.next()
       if (done) return value?.read()
-      if ('readAsking' in value) seen.push(await value.readAsking())
+      if ('readAsking' in value) seen.push(`${(await value.readAsking()).runId} asks`)
       else seen.push(value.seq ?? JSON.parse(value.json))
     }
   })()
@@ -154,8 +154,8 @@ describe('following', () => {
     const tree = createTree()
     const { seen, over } = following(tree, { untilAsked: true })
     tree.commit()
-    tree.hear(tree.asks(1))
-    expect(await over).toBe('r asks')
+    tree.hear(tree.asks(['r', 1]))
+    expect(await over).toEqual({ runId: 'r' })
     expect(seen).toEqual([1])
   })
 
@@ -163,24 +163,41 @@ describe('following', () => {
     const tree = createTree()
     const { seen, over } = following(tree)
     tree.commit()
-    tree.hear(tree.asks(1))
+    tree.hear(tree.asks(['r', 1]))
     await turn()
     for (const n of [1, 2]) {
       await tree.look()
       await turn()
       expect([n, seen]).toEqual([n, [1, 'r asks']])
     }
-    tree.asks(null)
+    tree.asks()
     tree.commit()
     await tree.look()
     await turn()
-    tree.asks(2)
+    tree.asks(['r', 2])
     await tree.look()
     await turn()
     tree.end()
     await tree.look()
     expect(await over).toBe('the end')
     expect(seen).toEqual([1, 'r asks', 2, 'r asks'])
+  })
+
+  it('gives the questions of several runs, each once', async () => {
+    const tree = createTree()
+    const { seen, over } = following(tree)
+    tree.hear(tree.asks(['a', 1], ['b', 1]))
+    await turn()
+    tree.hear(tree.asks(['b', 1], ['c', 1]))
+    await tree.look()
+    await turn()
+    tree.asks(['b', 1], ['a', 2])
+    await tree.look()
+    await turn()
+    tree.end()
+    await tree.look()
+    await over
+    expect(seen).toEqual(['a asks', 'b asks', 'c asks', 'a asks'])
   })
 
   it('reads missing events, and takes none twice', async () => {
