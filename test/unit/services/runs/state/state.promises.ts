@@ -204,7 +204,7 @@ export function describeRows(open: () => Promise<Relational>): void {
       expect(await lookNow(relational, { kind: 'tree', id: runId })).toEqual({
         ended: false,
         lastEventId: 2,
-        asking: null,
+        asking: [],
       })
     })
 
