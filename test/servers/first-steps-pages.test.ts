@@ -207,14 +207,11 @@ test('docs/hub.md: notes in a thread, goals, changes', async () => {
 
 test('docs/runs.md: words with agents, by the command line and over HTTP', async () => {
   const outputs = await runBlocks(newcomer, shellOf('docs/runs.md'))
-  const [commands, , whole, streamed, canceled, dispatched] = outputs as [
-    string,
-    string,
-    string,
-    string,
-    string,
-    string,
-  ]
+  const [commands = '', , whole = '', agents, streamed = '', canceled, dispatched, , found, history] = outputs
+  expect(agents).toContain('"slug": "whale"')
+  expect(found).toContain('"ticket": "4711"')
+  expect(history).toMatch(/"author":"user".*"deleted":true/s)
+  expect(outputs.at(-1)).toMatch(/^ATLAS: .*^ATLAS: .*flotilla chat ATLAS --session/ms)
   expect(commands).toMatch(/^PULSE: /m)
   expect(commands).toMatch(/^AXON: /m)
   expect(commands).toMatch(/^run_[0-9a-f]{32} +PULSE +completed +mention/m)
