@@ -1,6 +1,7 @@
 /** `flotilla run` and `flotilla dispatch`: send a message to an agent, or to all, and show what they say. */
 
 import type { Command as Program } from 'commander'
+import { confirmation, confirmedIn } from '#client/answer-parts.ts'
 import { type RunView, startDispatchOperation, startRunOperation } from '#operations/runs.ts'
 import { type Followed, type FollowedItem, followRunOperation } from '#operations/runs-follow.ts'
 import { type Cli, describe, exitRefused } from '../cli.ts'
@@ -116,23 +117,21 @@ export function skippedOf({ skipped }: RunView): string[] {
   return skipped.map(({ agent, reason }) => line`[${agent} did not join: ${reason}]`)
 }
 
-/** By ADK: an approval of a call, and a question in words. */
-interface AskedCall {
-  originalFunctionCall?: { name?: unknown; args?: unknown }
-  toolConfirmation?: { hint?: unknown }
-  message?: unknown
-}
-
 /** A line for each call that waits for an answer; none for a run that does not ask. */
 export function questionOf({ appName, question }: RunView): string[] {
   return (question?.calls ?? []).map(({ name, args }) => {
-    const { originalFunctionCall, toolConfirmation, message } = (args ?? {}) as AskedCall
-    if (name === 'adk_request_confirmation') {
-      const { name: called = 'a tool', args: given = {} } = originalFunctionCall ?? {}
-      const hint = toolConfirmation?.hint ? ` (${toolConfirmation.hint})` : ''
-      return line`[${appName} asks to call ${String(called)} ${JSON.stringify(given)}${hint}: approve or refuse?]`
+    if (name === confirmation) {
+      const { hint, name: called, args: given } = confirmedIn(args)
+      const why = hint === '' ? '' : ` (${hint})`
+      return line`[${appName} asks to call ${shownCall(called, given)}${why}: approve or refuse?]`
     }
+    const { message } = (args ?? {}) as { message?: unknown }
     if (typeof message === 'string') return line`[${appName} asks: ${message}]`
-    return line`[${appName} waits for the answer of ${name} ${JSON.stringify(args ?? {})}]`
+    return line`[${appName} waits for the answer of ${shownCall(name, args)}]`
   })
+}
+
+/** Where the arguments were too long for the question, without them. */
+function shownCall(name: string, args: unknown): string {
+  return `${name || 'a tool'}${args === undefined ? '' : ` ${JSON.stringify(args)}`}`
 }

@@ -10,6 +10,9 @@ import { AppError, type FieldError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { requestSentence, type WordedFault, wordedFaults } from '#lib/schema-faults.ts'
 
+/** In the schema of a text that the database keeps or compares: it takes no NUL. */
+export const withoutNul = { pattern: '^[^\\u0000]*$', rule: 'a text without the character NUL' }
+
 /** Faults that one answer lists. */
 export const fieldErrorsMax = 20
 /** All faults are searched for only in values of up to this many nodes: one fault a node of a 1 MiB body is too much. */

@@ -1,7 +1,12 @@
 /** What runs ask of people, and their answers: a text, or the approval of what an agent wants to do. */
 
 import { type ReactNode, useState } from 'react'
-import { answerParts, confirmation, confirmationPart } from '../../../packages/client/src/answer-parts.ts'
+import {
+  answerParts,
+  confirmation,
+  confirmationPart,
+  confirmedIn,
+} from '../../../packages/client/src/answer-parts.ts'
 import { api, type Data, take } from '../data/api.ts'
 import { count } from '../data/format.ts'
 import { useChange } from '../data/query.ts'
@@ -15,7 +20,6 @@ import { Ago, Time } from '../ui/time.tsx'
 import type { Run } from './runs.tsx'
 
 type Question = Data['Question']
-type Call = Question['calls'][number]
 type Parts = ReturnType<typeof answerParts>
 
 /** Says what became of the last answer also when nothing waits any more. */
@@ -86,7 +90,7 @@ function Asked({ question, busy, onAnswer }: AskedProps) {
       />
       {calls.map((call) => {
         if (call.name !== confirmation) return <ShownCall key={call.id} name={call.name} args={call.args} />
-        const { hint, name, args } = confirmedIn(call)
+        const { hint, name, args } = confirmedIn(call.args)
         return (
           <ShownCall key={call.id} name={name} args={args}>
             {hint !== '' && hint !== text && <p className="prose">{hint}</p>}
@@ -157,22 +161,6 @@ function Decision({ decided, busy, onDecide }: DecisionProps) {
       {decided !== undefined && <span className="dim">{decided ? 'Approved' : 'Refused'}</span>}
     </div>
   )
-}
-
-/** The call that an agent wants to make, once it is approved; nothing of it where the arguments of the question were too long. */
-function confirmedIn({ args }: Call): { hint: string; name: string; args?: unknown } {
-  const { toolConfirmation, originalFunctionCall } = record(args)
-  const { hint } = record(toolConfirmation)
-  const { name, args: original } = record(originalFunctionCall)
-  return {
-    hint: typeof hint === 'string' ? hint : '',
-    name: typeof name === 'string' ? name : '',
-    args: original,
-  }
-}
-
-function record(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
 /** A call that an agent made, or wants to make. */

@@ -11,6 +11,22 @@ const approvals: ReadonlyMap<string, boolean> = new Map([
   ['no', false],
 ])
 
+/** What a confirmation is about, by the arguments of ADK's call: the call that the agent wants to make. */
+export function confirmedIn(args: unknown): { hint: string; name: string; args?: unknown } {
+  const { toolConfirmation, originalFunctionCall } = record(args)
+  const { hint } = record(toolConfirmation)
+  const { name, args: original } = record(originalFunctionCall)
+  return {
+    hint: typeof hint === 'string' ? hint : '',
+    name: typeof name === 'string' ? name : '',
+    args: original,
+  }
+}
+
+function record(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
+
 /** The response of a confirmation. */
 export function confirmationPart(id: string, confirmed: boolean): Part {
   return { functionResponse: { id, name: confirmation, response: { confirmed } } }

@@ -1,12 +1,11 @@
 /** Shapes that the routes of notes and goals share. */
 
 import { type TProperties, type TSchema, Type } from 'typebox'
+import { withoutNul } from '#runtime/http/validation.ts'
 import { priorities } from '#services/records/store/kind.ts'
 
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
   Type.Object(properties, { additionalProperties: false, ...options })
-
-const withoutNul = { pattern: '^[^\\u0000]*$', rule: 'a text without the character NUL' }
 
 /** A line of text. */
 export const line = (description: string, example: string) =>

@@ -1,5 +1,6 @@
 /** Finds in the events of a run which calls a person or a program is to answer: those of long-running tools. */
 
+import { confirmedIn } from '#client/answer-parts.ts'
 import type { Question, RunEvent } from '../state/types.ts'
 
 const callsMax = 16
@@ -59,7 +60,6 @@ function callOf({ content }: RunEvent, id: string): { name: string; args?: unkno
 
 /** The words of a confirmation, or of `adk_request_input`. */
 function hintOf({ args }: Question['calls'][number]): string {
-  const { toolConfirmation, message } = (args ?? {}) as { toolConfirmation?: unknown; message?: unknown }
-  const { hint } = (toolConfirmation ?? {}) as { hint?: unknown }
-  return [hint, message].find((one): one is string => typeof one === 'string') ?? ''
+  const { message } = (args ?? {}) as { message?: unknown }
+  return confirmedIn(args).hint || (typeof message === 'string' ? message : '')
 }

@@ -7,6 +7,7 @@ import { AppError } from '#lib/errors.ts'
 import { pointerPart } from '#lib/path-part.ts'
 import { visible } from '#lib/schema-faults.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
+import { withoutNul } from '#runtime/http/validation.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import type { NodeSet, RunNode, WatchedNodes } from '../nodes/nodes.ts'
 import type { Content } from '../state/types.ts'
@@ -247,6 +248,10 @@ export async function readDispatchRequest(executor: SqlExecutor, request: Fastif
     metadata: checkedMetadata(fieldOf(body, 'metadata')),
   }
 }
+
+/** A name or an id in a path or a query. */
+export const queryText = (description: string) =>
+  Type.String({ ...withoutNul, minLength: 1, maxLength: 2 * idLengthMax, description })
 
 export const inputRequest = Type.Object(
   {

@@ -3,6 +3,7 @@
 import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 import { vectorDimension } from '#engines/vectors/collections.ts'
 import { shownAs } from '#runtime/http/api/facts.ts'
+import { withoutNul } from '#runtime/http/validation.ts'
 import { textCodePointsMax } from '../accept/points.ts'
 
 export const closedObject = <P extends TProperties>(properties: P, options: object = {}) =>
@@ -42,8 +43,7 @@ export const vector = Type.Unsafe<unknown>(
 export const pointId = Type.String({
   minLength: 1,
   maxLength: 512,
-  pattern: '^[^\\u0000]*$',
-  rule: 'a text without the character NUL',
+  ...withoutNul,
   description: 'Any string of 1 to 512 characters without NUL; compared code point by code point.',
   examples: ['STIDX001-5f2d1c'],
 })

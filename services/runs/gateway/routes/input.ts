@@ -5,26 +5,25 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { ErrorCode } from '#lib/errors.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { callerOfEither, leastAccess } from '#services/access/callers/credentials.ts'
+import { leastAccess } from '#services/access/callers/credentials.ts'
 import {
   idempotencyHeaders,
   idempotencyProblems,
   idempotent,
   idOfSeed,
 } from '#services/access/idempotency.ts'
-import { endOperation } from '#services/access/limits/limiter.ts'
 import { openFollow } from '../../follow/follow.ts'
 import { treeOf } from '../../follow/subjects.ts'
-import { answerRun } from '../../state/questions.ts'
+import { answerRun as storeAnswer } from '../../state/questions.ts'
 import { readRun } from '../../state/read.ts'
 import type { Run } from '../../state/types.ts'
 import type { RunGateway, RunParts } from '../gateway.ts'
 import { runFor } from '../owned.ts'
 import { bodyBytesMax, inputRequest, readInputRequest } from '../requests.ts'
-import { endOfRun, run, runEvents, streamText, tellStarted, viewOfRun } from '../views.ts'
-import { preferHeaders, runProblems, wantedBy } from './run.ts'
+import { run, runEvents, streamText, viewOfRun } from '../views.ts'
+import { answerRun, preferHeaders, runProblems } from './run.ts'
 import { startWaitMs } from './started.ts'
-import { answerEvents, answerWhole } from './stream.ts'
+import type { StartedRun } from './stream.ts'
 
 const description = `The run must be \`input_required\`; whoever may see it may answer. The same run goes on at its node, and may ask again. A
 \`functionResponse\` names the id of a call of \`question\`; all else goes as text. With an Idempotency-Key header a repeated answer
@@ -57,7 +56,8 @@ export function registerInput(scope: FastifyInstance, gateway: RunGateway): void
       body: inputRequest,
       response: { 200: runEvents, 202: run },
     },
-    handler: (request, reply) => handle(gateway, request, reply),
+    handler: (request, reply) =>
+      answerRun(gateway, request, reply, false, () => goOn(gateway, request, reply)),
   })
 }
 
@@ -89,41 +89,12 @@ export function registerInputLater(scope: FastifyInstance, parts: RunParts): voi
   })
 }
 
-async function handle(gateway: RunGateway, request: FastifyRequest, reply: FastifyReply) {
-  const caller = callerOf(request)
-  const { relational } = gateway
-  const wanted = wantedBy(request, false)
-  if (wanted.applied !== undefined) reply.header('preference-applied', wanted.applied)
-  const place = wanted.stream || wanted.waitMs > 0 ? gateway.places.take(caller.uid) : undefined
-  let answered: { run: Run; after: number }
-  try {
-    answered = await answer(gateway, request, reply)
-  } catch (error) {
-    place?.release()
-    throw error
-  }
-  const { run: found, after } = answered
-  reply.header('x-run-id', found.runId)
-  tellStarted(reply, `/runs/${found.runId}`, found)
-  if (!place) {
-    reply.code(202)
-    return viewOfRun(found)
-  }
+/** The run as it goes on, followed from the answer. */
+async function goOn(gateway: RunGateway, request: FastifyRequest, reply: FastifyReply): Promise<StartedRun> {
+  const { run: found, after } = await answer(gateway, request, reply)
   const join = found.runId === found.rootRunId
-  const follow = openFollow(gateway, treeOf(relational, found.rootRunId, join ? undefined : found.runId))
-  if (wanted.stream) {
-    const events = { follow, after, endOf: endOfRun, untilAsked: true, place }
-    return answerEvents(gateway.streams, request, reply, events)
-  }
-  endOperation(request)
-  const started = { run: found, follow, fresh: false, join, after }
-  const ended = await gateway.waits.during({ caller, reply, place, waitMs: wanted.waitMs }, (signal) =>
-    answerWhole(gateway, reply, started, signal),
-  )
-  if (ended) return reply
-  await callerOfEither(gateway, request.headers.authorization)
-  reply.code(202)
-  return viewOfRun((await readRun(relational, found.runId)) ?? found)
+  const subject = treeOf(gateway.relational, found.rootRunId, join ? undefined : found.runId)
+  return { run: found, follow: openFollow(gateway, subject), fresh: false, join, after }
 }
 
 async function answer(parts: RunParts, request: FastifyRequest, reply: FastifyReply) {
@@ -138,7 +109,7 @@ async function answer(parts: RunParts, request: FastifyRequest, reply: FastifyRe
     async (seed) => {
       const answerId = seed === undefined ? randomUUID() : idOfSeed(seed, 'input')
       made = await parts.change(request, { action: 'run.input', target: runId }, () =>
-        answerRun(parts.relational, { runId, message, answerId }),
+        storeAnswer(parts.relational, { runId, message, answerId }),
       )
       return { after: made.after }
     },

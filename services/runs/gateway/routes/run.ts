@@ -91,20 +91,31 @@ export function registerRun(scope: FastifyInstance, gateway: RunGateway): void {
 }
 
 async function handle(gateway: RunGateway, request: FastifyRequest, reply: FastifyReply) {
-  const caller = callerOf(request)
   const asked = await readRunRequest(gateway, request, (request.params as { slug: string }).slug)
-  const wanted = wantedBy(request, asked.streaming)
+  return answerRun(gateway, request, reply, asked.streaming, () => startRun(gateway, request, reply, asked))
+}
+
+/** Starts a run, or lets one go on, and answers with its events, or 202 with the run, as the request wants it. */
+export async function answerRun(
+  gateway: RunGateway,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  streaming: boolean,
+  start: () => Promise<StartedRun>,
+) {
+  const caller = callerOf(request)
+  const wanted = wantedBy(request, streaming)
   if (wanted.applied !== undefined) reply.header('preference-applied', wanted.applied)
-  // Before the run is made: who finds no place starts nothing.
+  // Before it starts: who finds no place starts nothing.
   const place = wanted.stream || wanted.waitMs > 0 ? gateway.places.take(caller.uid) : undefined
   let started: StartedRun
   try {
-    started = await startRun(gateway, request, reply, asked)
+    started = await start()
   } catch (error) {
     place?.release()
     throw error
   }
-  const { follow, fresh } = started
+  const { follow, fresh, after = 0 } = started
   reply.header('x-run-id', started.run.runId)
   tellStarted(reply, `/runs/${started.run.runId}`, started.run)
   if (!place) {
@@ -112,14 +123,8 @@ async function handle(gateway: RunGateway, request: FastifyRequest, reply: Fasti
     return accepted(reply, started)
   }
   if (wanted.stream) {
-    return answerEvents(gateway.streams, request, reply, {
-      follow,
-      after: 0,
-      fresh,
-      endOf: endOfRun,
-      untilAsked: true,
-      place,
-    })
+    const events = { follow, after, fresh, endOf: endOfRun, untilAsked: true, place }
+    return answerEvents(gateway.streams, request, reply, events)
   }
   // From here on it holds its place, not a slot of the caller's concurrency.
   endOperation(request)

@@ -9,21 +9,12 @@ import { cancelRun } from '../../state/end.ts'
 import { listRuns, type RunQuery } from '../../state/read.ts'
 import type { Run, WholeRun } from '../../state/types.ts'
 import type { RunParts } from '../gateway.ts'
-import { runFor } from '../owned.ts'
-import { checkedMetadata } from '../requests.ts'
+import { runFor, seenBy } from '../owned.ts'
+import { checkedMetadata, queryText } from '../requests.ts'
 import { endOfRun, joinQuery, run, runs, status, streamText, viewOfRun, viewOfWholeRun } from '../views.ts'
 import { registerStarted } from './started.ts'
 
-const filter = (description: string) =>
-  Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 1_024,
-      pattern: '^[^\\u0000]*$',
-      rule: 'a text without the character NUL',
-      description,
-    }),
-  )
+const filter = (description: string) => Type.Optional(queryText(description))
 
 const filters = {
   agent: filter('A codename or slug.'),
@@ -111,11 +102,10 @@ function registerList(scope: FastifyInstance, { relational }: RunParts): void {
       const asked = Object.fromEntries(
         Object.entries(query).filter(([name]) => Object.hasOwn(filters, name)),
       ) as Filters
-      const { access, uid } = callerOf(request)
       const found = await listRuns(relational, {
         ...asked,
         ...metadataOf(query),
-        own: access === 'admin' ? null : uid,
+        own: seenBy(callerOf(request)),
         ...readPage(request.query as PageParameters),
       })
       linkNext(request, reply, found.next)

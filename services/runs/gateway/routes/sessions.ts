@@ -21,21 +21,12 @@ import { deleteSession } from '../delete-session.ts'
 import type { RunParts } from '../gateway.ts'
 import { faulty } from '../message-parts.ts'
 import { seenBy, sessionFor } from '../owned.ts'
-import { checkedId } from '../requests.ts'
+import { checkedId, queryText } from '../requests.ts'
 import { sessionDeleted, sessionEvents, sessions, viewOfSession } from '../session-views.ts'
 import { streamOptions } from './stream.ts'
 
-const text = (description: string, options: object = {}) =>
-  Type.String({
-    minLength: 1,
-    maxLength: 1_024,
-    pattern: '^[^\\u0000]*$',
-    rule: 'a text without the character NUL',
-    description,
-    ...options,
-  })
-const userId = Type.Optional(text('Whose session. Default: the caller.'))
-const params = Type.Object({ sessionId: text('Its id.') })
+const userId = Type.Optional(queryText('Whose session. Default: the caller.'))
+const params = Type.Object({ sessionId: queryText('Its id.') })
 
 const positionRule = 'the cursor of a page, or the id of an event, of this session'
 const position = (description: string) =>
@@ -80,8 +71,8 @@ function registerList(scope: FastifyInstance, { relational }: RunParts): void {
       querystring: Type.Object(
         {
           ...page,
-          userId: Type.Optional(text('Whose sessions. Default: the caller.')),
-          agent: Type.Optional(text('Only sessions in which this agent ran: a codename or slug.')),
+          userId: Type.Optional(queryText('Whose sessions. Default: the caller.')),
+          agent: Type.Optional(queryText('Only sessions in which this agent ran: a codename or slug.')),
         },
         { additionalProperties: false },
       ),

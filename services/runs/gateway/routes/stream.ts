@@ -131,7 +131,7 @@ const pageMax = 16
 /** A run whose answer is wanted. */
 export interface StartedRun {
   run: Run
-  /** Opened before the run was made, so that nothing is missed. Close it. */
+  /** Opened before the run was made, so that nothing is missed; it may be later where the events are numbered from `after`. Close it. */
   follow: Follow<Run>
   /** False for a run that was there before. */
   fresh: boolean

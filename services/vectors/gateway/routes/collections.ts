@@ -3,6 +3,7 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { withoutNul } from '#runtime/http/validation.ts'
 import { writeAdminAction } from '#services/access/admin-audit/admin-audit.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { leastAccess } from '#services/access/callers/credentials.ts'
@@ -33,8 +34,7 @@ const indexBody = closedObject(
     key: Type.String({
       minLength: 1,
       maxLength: 512,
-      pattern: '^[^\\u0000]*$',
-      rule: 'a text without the character NUL',
+      ...withoutNul,
       description: 'A payload key; a dotted one is a path.',
       examples: ['priority'],
     }),
