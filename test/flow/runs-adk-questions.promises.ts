@@ -88,6 +88,22 @@ export function describeQuestionsOfAdk(world: () => World): void {
       expect(texts(await behind)).toEqual(['heard hello'])
     })
 
+    test('of two approvals asked together one may be given later', async () => {
+      const asked = await ask('pays', 'pay both')
+      const [first, second] = asked.run.question!.calls
+      const approve = ({ id, name }: { id: string; name: string }) =>
+        input(asked.run.runId, [{ functionResponse: { id, name, response: { confirmed: true } } }])
+      const again = await approve(second!)
+      // Their order is not that of the calls.
+      const { amount } = (second!.args as { originalFunctionCall: { args: { amount: number } } })
+        .originalFunctionCall.args
+      expect([again.run.status, again.run.question!.calls]).toEqual(['input_required', [first]])
+      expect([texts(again), ran('paid', asked.sessionId)]).toEqual([[`Paid [${amount}].`], 1])
+      const answered = await approve(first!)
+      expect([answered.run.status, texts(answered).at(-1)]).toEqual(['completed', 'Paid [7, 8].'])
+      expect(ran('paid', asked.sessionId)).toBe(2)
+    })
+
     test('an operator approves and refuses by a word', async () => {
       for (const [approve, text] of [
         [true, 'Paid 7.'],

@@ -11,7 +11,7 @@ import { cancelRun } from '#services/runs/state/end.ts'
 import { answerRun } from '#services/runs/state/questions.ts'
 import { readEvents, readRun } from '#services/runs/state/read.ts'
 import type { Part, Run } from '#services/runs/state/types.ts'
-import { confirmation, longRunning, requestInput } from '../support/asking-scripts.ts'
+import { confirmation, longRunning, requestInput, twoConfirmations } from '../support/asking-scripts.ts'
 import { eventually } from '../support/eventually.ts'
 import { silentLog } from '../support/relational.ts'
 import { fleetEventsOf, openRunWorld, type RunWorld, reportsOf } from '../support/run-dispatchers.ts'
@@ -91,6 +91,37 @@ export function describeQuestions(name: string, open: () => Promise<Relational>)
         'task.input_required',
         'task.completed',
       ])
+    })
+
+    test('of two approvals one may be given later: the run asks again for the other', async () => {
+      node.scripts.set('whale', twoConfirmations)
+      world.start()
+      const { runId } = await world.accept('pay both')
+      const approved = (id: string): Part[] => [
+        { functionResponse: { id, name: 'adk_request_confirmation', response: { confirmed: true } } },
+      ]
+      expect((await asks(runId)).question!.calls.map(({ id }) => id)).toEqual(['ask-1', 'ask-2'])
+      await answer(runId, approved('ask-2'))
+      const again = await asks(runId)
+      expect([again.attempt, again.question]).toMatchObject([
+        2,
+        { calls: [{ id: 'ask-1' }], text: 'answered ask-2' },
+      ])
+      await expect(answer(runId, approved('ask-2'))).rejects.toMatchObject({ code: 'validation_failed' })
+      await answer(runId, approved('ask-1'))
+      expect(await world.ended(runId)).toMatchObject({
+        status: 'completed',
+        attempt: 3,
+        summary: 'answered ask-1',
+      })
+      // A text answers them all.
+      const other = await world.accept('pay both')
+      await asks(other.runId)
+      await answer(other.runId, [{ text: 'never mind' }])
+      expect(await world.ended(other.runId)).toMatchObject({
+        status: 'completed',
+        summary: 'heard never mind',
+      })
     })
 
     test('a note names run and agent, and never the question', async () => {

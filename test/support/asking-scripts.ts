@@ -53,6 +53,16 @@ export const longRunning =
     return [call, tool([{ functionResponse: first }]), { text: 'It is filed, and waits.' }]
   }
 
+/** Two approvals in one turn; tells which one it got. */
+export const twoConfirmations: Script = ({ body, text }) => {
+  const response = responseIn(body)
+  if (response) return [{ text: `answered ${response.id}` }]
+  if (text !== 'pay both') return [{ text: `heard ${text}` }]
+  const ids = ['ask-1', 'ask-2']
+  const calls = ids.map((id) => ({ functionCall: { id, name: 'adk_request_confirmation', args: {} } }))
+  return [model(calls, { longRunningToolIds: ids })]
+}
+
 /** `adk_request_input`, in a piece that is never sent as a whole; it asks once more after the first answer. */
 export const requestInput: Script = ({ text }) => {
   const ask = (id: string, question: string) =>

@@ -72,7 +72,7 @@ function Asked({ question, busy, onAnswer }: AskedProps) {
   const [decided, setDecided] = useState<ReadonlyMap<string, boolean>>(new Map())
   const asked = calls.filter(({ name }) => name === confirmation)
   const left = asked.filter(({ id }) => !decided.has(id)).length
-  /** All go in one message: an agent that gets one of them goes on without the others. */
+  /** All go in one message: the agent then goes on once. */
   function decide(id: string, confirmed: boolean) {
     const now = new Map(decided).set(id, confirmed)
     setDecided(now)

@@ -18,6 +18,11 @@ export class AskedCalls {
   readonly #calls = new Map<string, Question['calls'][number]>()
   #argsLength = 0
 
+  /** `open`: calls of before that nobody has answered yet. */
+  constructor(open: Question['calls']) {
+    for (const call of open) this.#keep(call)
+  }
+
   /** Whether the event asks what none before it did. */
   isNew(event: RunEvent): boolean {
     return idsOf(event).some((id) => !this.#calls.has(id))
@@ -26,12 +31,15 @@ export class AskedCalls {
   add(event: RunEvent): void {
     for (const id of idsOf(event)) {
       if (this.#calls.has(id) || this.#calls.size >= callsMax) continue
-      const call = callOf(event, id)
-      const length = JSON.stringify(call.args ?? null).length
-      const fits = call.args !== undefined && this.#argsLength + length <= argsLengthMax
-      if (fits) this.#argsLength += length
-      this.#calls.set(id, { id, name: call.name, ...(fits ? { args: call.args } : {}) })
+      this.#keep({ id, ...callOf(event, id) })
     }
+  }
+
+  #keep({ id, name, args }: Question['calls'][number]): void {
+    const length = JSON.stringify(args ?? null).length
+    const fits = args !== undefined && this.#argsLength + length <= argsLengthMax
+    if (fits) this.#argsLength += length
+    this.#calls.set(id, { id, name, ...(fits ? { args } : {}) })
   }
 
   /** `said`: the agent's last words, where the calls have none of their own. */

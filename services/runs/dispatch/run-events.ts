@@ -4,6 +4,7 @@ import type { SqlTransaction } from '#engines/relational/port.ts'
 import { containsSecret, redact } from '#services/access/secrets/redact.ts'
 import { isRawJson } from '#stidx/exact-json.ts'
 import { eventRefused, markShown, type StoredPosition, storeEvent } from '../state/events.ts'
+import { leftOpen } from '../state/questions.ts'
 import { isFault, type Question, type RunError, type RunEvent, spokenText } from '../state/types.ts'
 import { AskedCalls } from './asked-calls.ts'
 import {
@@ -42,7 +43,7 @@ export class RunEvents {
     this.#host = host
     this.#control = control
     this.#stored = control.run.events
-    this.#asked = new AskedCalls()
+    this.#asked = new AskedCalls(leftOpen(control.run))
   }
 
   /** What the agent asks; null where it does not. */

@@ -12,7 +12,7 @@ import { fleetEvents, runsCommands } from '#topics/catalog.ts'
 import { originOf } from './accept.ts'
 import { wakeDispatchers } from './claims.ts'
 import { readRun } from './read.ts'
-import type { Content, Part, Question, Run } from './types.ts'
+import type { ClaimedRun, Content, Part, Question, Run } from './types.ts'
 
 interface Asking {
   runId: string
@@ -180,6 +180,13 @@ interface FunctionResponse {
 
 function responseOf(part: Part): FunctionResponse | undefined {
   return (part.functionResponse ?? part.function_response ?? undefined) as FunctionResponse | undefined
+}
+
+/** The calls that the answer leaves open: those it does not name, where it names some. A text alone answers them all. */
+export function leftOpen({ question, input }: ClaimedRun): Question['calls'] {
+  const answered = new Set((input?.parts ?? []).map((part) => responseOf(part)?.id))
+  const left = question?.calls.filter(({ id }) => !answered.has(id)) ?? []
+  return left.length === question?.calls.length ? [] : left
 }
 
 function refuseOtherCalls({ parts }: Content, { calls }: Question): void {

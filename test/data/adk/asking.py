@@ -40,6 +40,10 @@ def call(name, **args):
 
 
 def pays(text, responses):
+    if text == "pay both":
+        if not responses:
+            return [call("pay", amount=7), call("pay", amount=8)]
+        return f"Paid {sorted(one['paid'] for one in responses if 'paid' in one)}."
     if not responses:
         return call("pay", amount=7) if text.startswith("pay") else f"heard {text}"
     response = responses[-1]
@@ -93,8 +97,8 @@ class Scripted(BaseLlm):
                 elif part.text and content.role == "user":
                     text, responses = part.text, []
         said = ASKING[self.model][0](text, responses)
-        part = types.Part(text=said) if isinstance(said, str) else said
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+        parts = said if isinstance(said, list) else [types.Part(text=said) if isinstance(said, str) else said]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
 def asking(name):

@@ -15,7 +15,7 @@ const calling = (id: unknown, name: string, args: unknown = {}) =>
   event({ content: { parts: [{ functionCall: { id, name, args } }] }, longRunningToolIds: [id] })
 
 function asked(...events: RunEvent[]): AskedCalls {
-  const calls = new AskedCalls()
+  const calls = new AskedCalls([])
   for (const one of events) if (calls.isNew(one)) calls.add(one)
   return calls
 }
@@ -53,4 +53,15 @@ it('is bounded: 16 calls, 8 KiB of arguments', () => {
   expect(calls).toHaveLength(16)
   expect(calls.filter(({ args }) => args !== undefined)).toHaveLength(8)
   expect(JSON.stringify(many.question('z'.repeat(5_000))).length).toBeLessThan(12_000)
+})
+
+it('calls that are not answered yet are asked again', () => {
+  const calls = new AskedCalls([{ id: 'open', name: 'file', args: { title: 'x' } }])
+  expect(calls.question('said')).toEqual({
+    calls: [{ id: 'open', name: 'file', args: { title: 'x' } }],
+    text: 'said',
+  })
+  expect(calls.isNew(calling('open', 'file'))).toBe(false)
+  calls.add(calling('new', 'file'))
+  expect(calls.question('')!.calls.map(({ id }) => id)).toEqual(['open', 'new'])
 })
