@@ -61,6 +61,10 @@ const nouns: Record<string, () => Promise<Register>> = {
     const { sessionActions } = await import('#operations/sessions.ts')
     return noun('sessions', 'messages and answers under one id', sessionActions)
   },
+  schedules: async () => {
+    const { scheduleActions } = await import('#operations/schedules.ts')
+    return noun('schedules', 'messages that go to agents by the clock', scheduleActions)
+  },
   node: async () => (await import('./commands/node.ts')).registerNode,
   notes: async () => {
     const { noteActions } = await import('#operations/notes.ts')
@@ -141,6 +145,7 @@ const singulars: Readonly<Record<string, string>> = {
   user: 'users',
   note: 'notes',
   goal: 'goals',
+  schedule: 'schedules',
   session: 'sessions',
   topic: 'topics',
   group: 'groups',

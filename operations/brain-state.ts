@@ -5,6 +5,7 @@ import { listAgents } from '#services/access/agents/agents.ts'
 import { goalKind } from '#services/records/goals/goals.ts'
 import { noteKind } from '#services/records/notes/notes.ts'
 import { countByStatus } from '#services/records/store/read.ts'
+import { countSchedules } from '#services/runs/schedules/schedules.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import { countRuns } from '#services/runs/state/read.ts'
 import { listCollections } from '#services/vectors/collections/rows.ts'
@@ -41,6 +42,10 @@ export const brainState = Type.Object(
     runs: counts(
       'Runs by their status; a status that none has is absent. Without reports to the orchestrator.',
     ),
+    schedules: Type.Object({
+      active: Type.Integer({ description: 'They have a time to come.' }),
+      paused: Type.Integer(),
+    }),
     webhooks: Type.Record(
       Type.String(),
       Type.Object({
@@ -66,12 +71,13 @@ export async function readBrainState(
 ): Promise<BrainState> {
   const { eventLog, relational, vectors } = platform.engines
   const { locations } = platform
-  const [agents, collections, goals, notes, runs, nodes, assignments, groups] = await Promise.all([
+  const [agents, collections, goals, notes, runs, schedules, nodes, assignments, groups] = await Promise.all([
     listAgents(relational),
     observeCollections(vectors, () => listCollections(relational)),
     countByStatus(relational, goalKind),
     countByStatus(relational, noteKind),
     countRuns(relational),
+    countSchedules(relational),
     readNodeStates(relational),
     readAssignments(relational),
     readLag(platform),
@@ -90,6 +96,7 @@ export async function readBrainState(
     goals,
     notes: Object.values(notes).reduce((sum, count) => sum + count, 0),
     runs: Object.fromEntries(Object.entries(runs).filter(([, count]) => count > 0)),
+    schedules,
     webhooks: Object.fromEntries(
       targets.map((target) => {
         const partition = assignments.get(target)

@@ -29,6 +29,7 @@ import {
   startRunOperation,
 } from './runs.ts'
 import { followRunOperation } from './runs-follow.ts'
+import { scheduleActions } from './schedules.ts'
 import { secretActions } from './secrets.ts'
 import { sessionActions } from './sessions.ts'
 import { sinkJsonlOperation, sinkPostgresOperation } from './sink/sink.ts'
@@ -55,6 +56,7 @@ export const actions: readonly Action[] = [
   ...noteActions,
   ...goalActions,
   ...sessionActions,
+  ...scheduleActions,
   ...rebuildActions,
   ...secretActions,
   ...auditActions,

@@ -11,13 +11,14 @@ import type { Closeable } from '#lib/resource.ts'
 
 /**
  * Rows of the outbox were written; a row that says which generation of an index is written has changed; an operator
- * wants a record passed; a run waits for its node; somebody asks the relational mirror.
+ * wants a record passed; a run waits for its node; a schedule has changed; somebody asks the relational mirror.
  */
 type NoticeChannel =
   | 'flotilla_outbox'
   | 'flotilla_index_generations'
   | 'flotilla_stuck_records'
   | 'flotilla_runs'
+  | 'flotilla_schedules'
   | 'flotilla_mirror'
 
 /** How often those who hear notices look for changes as well: where somebody waits for them, and where nobody does. */

@@ -69,6 +69,18 @@ export const pages: readonly PageEntry[] = [
     component: lazy(() => import('./pages/dispatch.tsx')),
   },
   {
+    path: '/schedules',
+    menu: 'Schedules',
+    letter: 'h',
+    needs: ['GET /api/v1/schedules'],
+    component: lazy(() => import('./pages/schedules.tsx')),
+  },
+  {
+    path: '/schedules/:id',
+    needs: ['GET /api/v1/schedules/:id', 'GET /api/v1/schedules/:id/runs'],
+    component: lazy(() => import('./pages/schedule.tsx')),
+  },
+  {
     path: '/topics',
     menu: 'Topics',
     letter: 't',

@@ -43,6 +43,18 @@ export const runCodes = {
       'its runs.',
     action: 'Send the `sessionId` and the `userId` of a run, with the credential that started it.',
   },
+  schedule_not_found: {
+    status: 404,
+    title: 'The schedule is not known',
+    meaning: 'There is none with this id, or it is not one of the caller’s.',
+    action: 'Send an id as it was answered, with the credential that made the schedule.',
+  },
+  too_many_schedules: {
+    status: 409,
+    title: 'The caller has as many schedules as it may',
+    meaning: 'An owner has at most 100 schedules.',
+    action: 'Delete one that is not needed: `GET /schedules` lists them.',
+  },
   session_busy: {
     status: 409,
     title: 'The session has a run already',

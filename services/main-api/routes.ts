@@ -74,6 +74,7 @@ export async function registerMainApi(
       { name: 'runs', description: 'Messages to one agent' },
       { name: 'dispatches', description: 'Messages to all agents' },
       { name: 'sessions', description: 'Messages and answers under one id' },
+      { name: 'schedules', description: 'Messages by the clock' },
       { name: 'log', description: 'Topics and reader groups' },
       { name: 'dead letters', description: 'What the workers gave up on' },
       { name: 'webhooks', description: 'Targets and their attempts' },

@@ -196,6 +196,10 @@ describe('a change by the command line', () => {
     'runs answer': { id: `run_${'0'.repeat(32)}`, text: 'x' },
     'runs cancel': { id: `run_${'0'.repeat(32)}` },
     'sessions delete': { id: 'nothing' },
+    'schedules add': { agent: 'nobody', text: 't', cron: '* * * * *' },
+    'schedules pause': { id: 'nothing' },
+    'schedules resume': { id: 'nothing' },
+    'schedules remove': { id: 'nothing' },
   }
   /** They do something whenever they are asked. */
   const done: Record<string, unknown> = { 'secrets-rotate': {}, 'rebuild vectors': {}, 'rebuild notes': {} }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { stringify } from 'yaml'
+import type { Schedule, ScheduledRun } from '#client/client.ts'
 import type { DispatchView, RunView } from '#operations/runs.ts'
 import type { RunEvent, StoredEvent } from '#services/runs/state/types.ts'
 import { confirmation } from '../support/asking-scripts.ts'
@@ -238,4 +239,38 @@ test('a run that asks says so, and goes on with the answer', async () => {
   expect([answered.code, answered.stdout]).toEqual([0, `ATLAS: Paid.\n[${runId} completed; session s-ask]\n`])
   const late = await runCommand(['runs', 'answer', runId, 'yes'], env)
   expect([late.code === 0, late.stderr]).toEqual([false, expect.stringContaining('does not wait')])
+})
+
+test('schedules are made, listed, paused, resumed and removed', async () => {
+  const add = [
+    'schedules',
+    'add',
+    'atlas',
+    'Any news?',
+    '--cron',
+    '30 7 * * 1-5',
+    '--timezone',
+    'Europe/Berlin',
+  ]
+  const made = await runJson<Schedule>([...add, '--name', 'mornings'], env)
+  expect(made).toMatchObject({ agent: 'ATLAS', owner: 'operator', cron: '30 7 * * 1-5', session: 'new' })
+  const shown = await runCommand(['schedules', 'list'], env)
+  expect(shown.stdout).toMatch(new RegExp(`${made.id} +ATLAS +30 7 \\* \\* 1-5 Europe/Berlin .* mornings`))
+  expect((await runCommand(['schedules', 'pause', made.id], env)).stdout).toBe(`${made.id} is paused\n`)
+  expect((await runCommand(['schedules', 'resume', made.id], env)).stdout).toContain(made.nextAt)
+  expect(await runJson(['schedule', 'show', made.id], env)).toMatchObject({
+    message: 'Any news?',
+    paused: false,
+  })
+  const at = new Date(Date.now() + 1_000).toISOString()
+  const now = await runJson<Schedule>(['schedules', 'add', 'all', 'All now', '--at', at], env)
+  await eventually('it has fired', async () => {
+    const { runs } = await runJson<{ runs: ScheduledRun[] }>(['schedules', 'runs', now.id], env)
+    return runs[0]?.goalId != null
+  })
+  for (const { id } of [made, now]) await runJson(['schedules', 'remove', id], env)
+  const gone = await runCommand(['schedules', 'show', made.id], env)
+  expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining('no such schedule')])
+  const wrong = await runCommand(['schedules', 'add', 'atlas', 'x', '--cron', 'daily'], env)
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('five fields')])
 })

@@ -205,6 +205,12 @@ test('docs/hub.md: notes in a thread, goals, changes', async () => {
   expect(commands).toMatch(/Every note is answered +operator +high +pending/)
 })
 
+test('docs/schedules.md: one that fires at once, and what became of its time', async () => {
+  const outputs = await runBlocks(newcomer, shellOf('docs/schedules.md'))
+  expect(outputs[0]).toMatch(/sched_[0-9a-f]{32}/)
+  expect(outputs[1]).toMatch(/run_[0-9a-f]+[^]*is paused[^]*removed/)
+})
+
 test('docs/runs.md: words with agents, by the command line and over HTTP', async () => {
   const outputs = await runBlocks(newcomer, shellOf('docs/runs.md'))
   const [commands = '', , whole = '', agents, streamed = '', canceled, dispatched, , found, history] = outputs

@@ -1,4 +1,4 @@
-/** The dispatcher, the rows that it works with, turns, users, parts, and runs that are claimed with their acceptance, on Postgres. */
+/** The dispatcher, the rows that it works with, turns, users, parts, schedules, and runs that are claimed with their acceptance, on Postgres. */
 
 import type { Relational } from '#engines/relational/port.ts'
 import { openPostgres } from '#engines/relational/postgres.ts'
@@ -7,6 +7,7 @@ import { describeDispatcher } from '../flow/runs-dispatcher.promises.ts'
 import { describeInterrupts } from '../flow/runs-interrupt.promises.ts'
 import { describePartsOfRuns } from '../flow/runs-parts.promises.ts'
 import { describeQuestions } from '../flow/runs-questions.promises.ts'
+import { describeSchedules } from '../flow/runs-schedules.promises.ts'
 import { describeTurnsOfRuns } from '../flow/runs-turns.promises.ts'
 import { silentLog } from '../support/relational.ts'
 import { databaseUrl } from '../support/servers.ts'
@@ -31,3 +32,4 @@ describeQuestions('Postgres', open)
 describeInterrupts('Postgres', open)
 describeTurnsOfRuns('Postgres', open)
 describePartsOfRuns('Postgres', open)
+describeSchedules('Postgres', open)

@@ -67,6 +67,11 @@ export async function runSpecials(
       body: { message: 'yes' },
     }
   }
+  const scheduled = async () => {
+    const made = await send('/schedules', { agent: 'whale', message: 'hello', cron: '0 7 * * *' })
+    return { parameters: { path: { id: ((await made.json()) as { id: string }).id } } }
+  }
+  const schedule = await scheduled()
   const ofMark = (mark: string): [string, Partial<DescribedCall>][] => [
     [`get${mark}Run`, run],
     [`follow${mark}Run`, run],
@@ -75,6 +80,10 @@ export async function runSpecials(
     [`get${mark}Dispatch`, dispatch],
     [`follow${mark}Dispatch`, dispatch],
     [`cancel${mark}Dispatch`, dispatch],
+    [`create${mark}Schedule`, { status: 201, body: { agent: 'whale', message: 'hello', cron: '0 7 * * *' } }],
+    [`get${mark}Schedule`, schedule],
+    [`list${mark}ScheduledRuns`, schedule],
+    [`update${mark}Schedule`, { ...schedule, body: { paused: true } }],
   ]
   return {
     dispatch: { status: 202 },
@@ -82,6 +91,8 @@ export async function runSpecials(
     deleteRunSession: sessionOf(gone[0]),
     deleteFleetRunSession: sessionOf(gone[1]),
     createFleetDispatch: { status: 202 },
+    deleteSchedule: await scheduled(),
+    deleteFleetSchedule: await scheduled(),
     answerRun: await asking(),
     answerFleetRun: { ...(await asking()), status: 202 },
     ...Object.fromEntries([...ofMark(''), ...ofMark('Fleet')]),
@@ -126,6 +137,13 @@ export const runRefusals: (Partial<DescribedCall> & { operationId: string; statu
     { operationId: 'getFleetRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'getRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'followRun', parameters: noRun, status: 404, code: 'run_not_found' },
+    {
+      operationId: 'getSchedule',
+      parameters: { path: { id: 'nothing' } },
+      status: 404,
+      code: 'schedule_not_found',
+    },
+    { operationId: 'createSchedule', body: { agent: 'whale' }, status: 422, code: 'validation_failed' },
     {
       operationId: 'listSessionEvents',
       parameters: { path: { sessionId: 'nothing' } },

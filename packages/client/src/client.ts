@@ -14,6 +14,8 @@ import { ownProblem } from './problem-error.ts'
 import type { RunTransport } from './run-transport.ts'
 import type { AgentCalls, RunCalls } from './run-types.ts'
 import { agentsOver, defaultRunUrl, runsOver } from './runs.ts'
+import type { ScheduleCalls } from './schedule-types.ts'
+import { schedulesOver } from './schedules.ts'
 import { authorized, type Call, createTransport, get, post, type TransportOptions } from './transport.ts'
 import type {
   AcceptedOperation,
@@ -37,6 +39,7 @@ export type { Collections, Memory } from './memory.ts'
 export { ProblemError } from './problem-error.ts'
 export type { RecordsOptions, TopicRecord } from './records.ts'
 export type * from './run-types.ts'
+export type * from './schedule-types.ts'
 export type * from './types.ts'
 export { filterWhere } from './where.ts'
 
@@ -85,6 +88,8 @@ export interface Client extends Omit<RunCalls, 'runs'>, AgentCalls, Memory {
   notes: Notes
   /** The goals of the hub. */
   goals: Goals
+  /** Messages that go to agents by the clock. */
+  schedules: ScheduleCalls
   /** Sizes and indexes of the collections, and the p95 of searches. */
   stats(): Promise<Stats>
   /** Sessions, last operations and use of the limits: of this agent, or of another for those who may look. */
@@ -135,6 +140,7 @@ export function createClient(options: ClientOptions): Client {
     }),
     ...running,
     runs: { ...running.runs, ...agentsOver(runCalls) },
+    schedules: schedulesOver(runCalls),
     fire: (event, given) => fireOver(relay, event, given),
     stats: () => keyed(get('v1/stats', {})),
     debugAgent: (agentId = options.agentId) => keyed(get(`v1/debug/agent/${pathPart(agentId)}`, {})),

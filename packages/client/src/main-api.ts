@@ -7,8 +7,11 @@ import { readFileSync } from 'node:fs'
 import { type HubCalls, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
 import { type RecordsOptions, recordsOver, type TopicRecord } from './records.ts'
+import type { RunTransport } from './run-transport.ts'
 import type { RunCalls } from './run-types.ts'
 import { runsOver } from './runs.ts'
+import type { ScheduleCalls } from './schedule-types.ts'
+import { schedulesOver } from './schedules.ts'
 import {
   type Answer,
   authorized,
@@ -53,6 +56,8 @@ export interface MainApi extends RunCalls {
   /** The notes and goals of the hub, by the main API. */
   notes: Notes
   goals: Goals
+  /** Messages that go to agents by the clock. */
+  schedules: ScheduleCalls
   /**
    * The records of a topic, from the beginning or behind a position, as they come: it goes on behind cut connections and
    * restarts of the platform, without a gap or a repeat.
@@ -93,6 +98,11 @@ export function createMainApi(options: MainApiOptions): MainApi {
     )
     return data
   }
+  const running: RunTransport = {
+    respond: hub.respond,
+    open: (call) => token.with((idToken) => transport.open(authorized(below(call), idToken))),
+    atMainApi: true,
+  }
   return {
     idToken: token.get,
     me: () => request('GET', 'me'),
@@ -100,11 +110,8 @@ export function createMainApi(options: MainApiOptions): MainApi {
     request,
     records: (topic, given) => recordsOver(hub, topic, given),
     ...hubOver(hub),
-    ...runsOver({
-      respond: hub.respond,
-      open: (call) => token.with((idToken) => transport.open(authorized(below(call), idToken))),
-      atMainApi: true,
-    }),
+    ...runsOver(running),
+    schedules: schedulesOver(running),
     async close() {
       transport.close()
     },

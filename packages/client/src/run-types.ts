@@ -58,7 +58,7 @@ export interface Run {
   userId: string
   sessionId: string
   status: RunStatus
-  trigger: 'api' | 'mention' | 'dispatch' | 'synthesis' | 'report'
+  trigger: 'api' | 'schedule' | 'mention' | 'dispatch' | 'synthesis' | 'report'
   parentRunId: string | null
   rootRunId: string
   goalId: number | null

@@ -1,5 +1,5 @@
 /**
- * /api/v1/fleet_notes, goals, runs, dispatches and sessions: the routes of their areas, with the audit of changes, and the list of
+ * /api/v1/fleet_notes, goals, runs, dispatches, sessions and schedules: the routes of their areas, with the audit of changes, and the list of
  * dispatches.
  */
 
@@ -17,6 +17,7 @@ import { registerDispatchCreation, registerDispatches } from '#services/runs/gat
 import { registerInputLater } from '#services/runs/gateway/routes/input.ts'
 import { registerRunCreation } from '#services/runs/gateway/routes/run.ts'
 import { registerRuns } from '#services/runs/gateway/routes/runs.ts'
+import { registerSchedules } from '#services/runs/gateway/routes/schedules.ts'
 import { registerSessions } from '#services/runs/gateway/routes/sessions.ts'
 import { listDispatches } from '#services/runs/state/dispatches.ts'
 import { dispatchStatuses } from '#services/runs/state/types.ts'
@@ -42,6 +43,7 @@ export async function registerAreas(
     registerInputLater(areas, started)
     registerDispatchCreation(areas, started)
     registerSessions(areas, started)
+    registerSchedules(areas, started)
   })
 }
 

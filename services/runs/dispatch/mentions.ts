@@ -20,7 +20,7 @@ import {
 import { findMentions, type Mention } from './find-mentions.ts'
 
 /** Runs whose own messages, and those of their agents, may call others; those of AXON about others do not. */
-const calling = new Set(['api', 'dispatch', 'mention'])
+const calling = new Set(['api', 'schedule', 'dispatch', 'mention'])
 
 export interface NamingText {
   text: string
@@ -33,7 +33,7 @@ export interface NamingText {
 
 /** The user's message, where it may name somebody. All agents are addressed by that of a dispatch already. */
 export function namingMessage(run: ClaimedRun, nodes: NodeSet): NamingText | null {
-  if (run.trigger !== 'api' || run.message === null) return null
+  if ((run.trigger !== 'api' && run.trigger !== 'schedule') || run.message === null) return null
   return naming(run.message, { origin: 'message', isUser: true }, nodes)
 }
 

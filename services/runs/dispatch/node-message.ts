@@ -84,13 +84,13 @@ export async function readConversation(
        (select 'user' as author, ${textsOf('r.message')} as message, null as event, r.created_at as at, 0 as seq
         from platform.runs r, before
         where r.user_id = $2 and r.session_id = $3 and r.user_uid is not distinct from before.user_uid
-          and r.trigger in ('api', 'dispatch') and r.created_at <= before.at
+          and r.trigger in ('api', 'schedule', 'dispatch') and r.created_at <= before.at
         order by r.id desc limit $4)
        union all
        (select r.agent, null, e.event, e.created_at, e.seq
         from platform.runs r join platform.run_events e on e.root_run_id = r.root_run_id and e.run_id = r.run_id, before
         where r.user_id = $2 and r.session_id = $3 and r.user_uid is not distinct from before.user_uid
-          and r.trigger in ('api', 'dispatch', 'mention') and e.created_at <= before.at
+          and r.trigger in ('api', 'schedule', 'dispatch', 'mention') and e.created_at <= before.at
         order by e.created_at desc limit $4))
      select author, message, event from said order by at desc, seq desc limit $4`,
     [runId, userId, sessionId, limit],

@@ -1,6 +1,6 @@
 /** The worker that runs agents: claims pending runs, calls the nodes, stores and publishes their answers. */
 
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { type Static, Type } from 'typebox'
 import { loadConfig } from '#lib/config.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -8,6 +8,7 @@ import { createOutboxBell, hearNotices, lookSeldomMs } from '#runtime/notices.ts
 import { sharedMetric } from '#runtime/observe/metrics.ts'
 import { defineWorker, type ServiceContext } from '#runtime/start/service.ts'
 import { loadNodes, nodeSettings, watchNodes } from '../nodes/nodes.ts'
+import type { ScheduleMetrics } from '../schedules/scheduler.ts'
 import { createLocalRuns, runsChannel } from '../state/claims.ts'
 import { createRunNews } from './news.ts'
 import { type DispatcherParts, runTimes } from './parts.ts'
@@ -45,7 +46,8 @@ type Context = ServiceContext<'eventLog' | 'relational', Static<typeof config>>
 
 export const runDispatcher = defineWorker({
   name: 'run-dispatcher',
-  purpose: 'runs agents at their nodes: claims runs, keeps and publishes their events, ends them',
+  purpose:
+    'runs agents at their nodes: claims runs, keeps and publishes their events, ends them; fires schedules',
   needs: ['eventLog', 'relational'],
   config,
   check: loadNodes,
@@ -56,8 +58,9 @@ export const runDispatcher = defineWorker({
 
 async function startRunDispatcher(context: Context): Promise<Closeable> {
   const { env, log, engines, publisher, metrics, instanceId, tracing, config: settings } = context
-  const [{ startDispatcher }, { createNodeCalls }] = await Promise.all([
+  const [{ startDispatcher }, { startScheduler }, { createNodeCalls }] = await Promise.all([
     import('./dispatcher.ts'),
+    import('../schedules/scheduler.ts'),
     import('../nodes/adk/call.ts'),
   ])
   const watched = watchNodes({ env, log })
@@ -81,10 +84,19 @@ async function startRunDispatcher(context: Context): Promise<Closeable> {
   })
   watched.onChange(dispatcher.probe)
   const notices = hearNotices({ relational, log }, runsChannel, dispatcher.heard)
+  const scheduler = startScheduler({
+    relational,
+    log,
+    nodes: () => watched.current(),
+    retentionDays: settings.RUN_RETENTION_DAYS,
+    firstMs: relational.driver === 'embedded' ? embeddedTimes.firstMs : runTimes.firstMs,
+    metrics: createScheduleMetrics(metrics),
+  })
   local.takeAtOnce = dispatcher.takeAtOnce
   return {
     async close() {
       local.takeAtOnce = undefined
+      await scheduler.close()
       await dispatcher.close()
       await Promise.all([notices.close(), watched.close(), bell.close()])
     },
@@ -128,5 +140,54 @@ function createRunMetrics(
   return {
     onEnded: ({ slug, trigger, status }) => ended.inc({ agent: slug, trigger, status }),
     onAsked: ({ slug, trigger }) => asked.inc({ agent: slug, trigger }),
+  }
+}
+
+function createScheduleMetrics(registry: Registry): ScheduleMetrics {
+  const fired = sharedMetric(
+    registry,
+    'flotilla_schedules_fired_total',
+    (common) =>
+      new Counter({
+        ...common,
+        help: 'Planned times of schedules that came here, by what became of them: started, refused, missed; and paused schedules',
+        labelNames: ['result'],
+      }),
+  )
+  const failed = sharedMetric(
+    registry,
+    'flotilla_schedules_failed_total',
+    (common) =>
+      new Counter({ ...common, help: 'Runs and dispatches of schedules that failed, as found here' }),
+  )
+  const late = sharedMetric(
+    registry,
+    'flotilla_schedules_late_seconds',
+    (common) =>
+      new Histogram({
+        ...common,
+        help: 'How long after their planned time runs and dispatches of schedules were started here',
+        buckets: [0.1, 0.5, 1, 5, 15, 60, 300],
+      }),
+  )
+  let due = 0
+  registry.removeSingleMetric('flotilla_schedules_due')
+  new Gauge({
+    name: 'flotilla_schedules_due',
+    help: 'Schedules whose time had come when this process last looked, and that nobody had fired',
+    registers: [registry],
+    collect() {
+      this.set(due)
+    },
+  })
+  return {
+    fired({ result, lateMs }) {
+      fired.inc({ result })
+      if (result === 'started') late.observe(lateMs / 1_000)
+    },
+    failed: (count) => failed.inc(count),
+    due: (count) => {
+      due = count
+    },
   }
 }

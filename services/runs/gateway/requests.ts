@@ -14,6 +14,7 @@ import type { Content } from '../state/types.ts'
 import {
   checkParts,
   faulty,
+  type GivenParts,
   inlineBytesMax,
   messageBytesMax,
   part,
@@ -31,7 +32,7 @@ const idLengthMax = 512
 /** ADK's clients send null for what they leave out. */
 const absentOr = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()], shownAs(schema)))
 
-const content = Type.Object(
+export const content = Type.Object(
   {
     role: absentOr(Type.String({ description: '`user`.' })),
     parts: Type.Array(Type.Object({}, { additionalProperties: true, ...shownAs(part) }), {
@@ -271,6 +272,11 @@ export function readInputRequest({ body }: FastifyRequest): Content {
   if ((message ?? null) === null && (parts ?? null) === null) throw faulty('parts', 'is required')
   if (message && parts) throw faulty('message', 'left out where there are parts')
   if (!parts) return checkedMessage(message as string, 'message')
+  return checkedParts(parts)
+}
+
+/** The `parts` of a body. Throws AppError `validation_failed`, `payload_too_large`. */
+export function checkedParts(parts: GivenParts): Content {
   refuseNul(parts, 'parts')
   return { role: 'user', parts: checkParts(parts, 'parts') }
 }

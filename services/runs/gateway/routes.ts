@@ -11,6 +11,7 @@ import { registerDispatch, registerDispatches } from './routes/dispatches.ts'
 import { registerInput } from './routes/input.ts'
 import { registerRun } from './routes/run.ts'
 import { registerRuns } from './routes/runs.ts'
+import { registerSchedules } from './routes/schedules.ts'
 import { registerSessions } from './routes/sessions.ts'
 
 const description =
@@ -41,6 +42,7 @@ export async function registerRunGateway(
       { name: 'runs', description: 'Messages to one agent' },
       { name: 'dispatches', description: 'Messages to all agents' },
       { name: 'sessions', description: 'Messages and answers under one id' },
+      { name: 'schedules', description: 'Messages by the clock' },
     ],
   })
   await app.register(async (scope) => {
@@ -52,6 +54,7 @@ export async function registerRunGateway(
     registerInput(scope, gateway)
     registerDispatches(scope, gateway)
     registerSessions(scope, gateway)
+    registerSchedules(scope, gateway)
   })
   return gateway
 }

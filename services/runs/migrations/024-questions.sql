@@ -201,7 +201,7 @@ begin
     refused := 'user';
     return;
   end if;
-  select count(*) filter (where r.status = 'queued' and r.trigger in ('api', 'dispatch')), count(*),
+  select count(*) filter (where r.status = 'queued' and r.trigger in ('api', 'schedule', 'dispatch')), count(*),
     (array_agg(r.run_id order by r.status <> 'queued' desc, r.id))[1]
   into waiting, open, active
   from platform.runs r where r.lane = of_lane and r.status in ('queued', 'running', 'input_required');

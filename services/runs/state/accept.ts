@@ -203,7 +203,7 @@ export async function insertRun(
     own.depth,
     deadline,
     onBusy === 'reject' || onBusy === 'interrupt',
-    run.trigger === 'api' || run.trigger === 'dispatch',
+    ofCallers.has(run.trigger),
     JSON.stringify({ [headerNames.agent]: run.agent, ...originOf(run) }),
     notify,
     claim?.holder ?? null,
@@ -254,6 +254,8 @@ function queued() {
   }
 }
 
+/** Limited by how many of theirs wait. */
+const ofCallers: ReadonlySet<RunTrigger> = new Set(['api', 'schedule', 'dispatch'])
 /** Made for callers by the platform, a few for each of their own runs. */
 const ofPlatform: ReadonlySet<RunTrigger> = new Set(['synthesis', 'report'])
 

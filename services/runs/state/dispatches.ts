@@ -36,14 +36,17 @@ export interface NewDispatch
 
 /** The goal, its dispatch and the runs commit together. Throws AppError `user_mismatch`, `session_queue_full`, `too_many_waiting`. */
 export async function acceptDispatch(relational: Relational, given: NewDispatch): Promise<Dispatch> {
-  const goalId = await relational.transaction(async (tx) => {
-    const goal = await createGoal(tx, goalOf(given), given.author, originOf(given))
-    const deadline = await insertDispatch(tx, goal.id, given)
-    if (deadline) await insertRuns(tx, goal.id, deadline, given)
-    return goal.id
-  })
+  const goalId = await relational.transaction((tx) => insertDispatchOf(tx, given))
   for (const { slug } of given.runs) wakeDispatchers(relational, slug)
   return (await readDispatch(relational, goalId))!
+}
+
+/** As `acceptDispatch`, in a transaction: wake the dispatchers behind it. Gives the id of its goal. */
+export async function insertDispatchOf(tx: SqlTransaction, given: NewDispatch): Promise<number> {
+  const goal = await createGoal(tx, goalOf(given), given.author, originOf(given))
+  const deadline = await insertDispatch(tx, goal.id, given)
+  if (deadline) await insertRuns(tx, goal.id, deadline, given)
+  return goal.id
 }
 
 function goalOf({ message, creationKey }: NewDispatch) {

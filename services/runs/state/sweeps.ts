@@ -123,7 +123,7 @@ export async function endUnstartedRuns(
 export async function unstartedRuns(executor: SqlExecutor, since: Date): Promise<ClaimedRun[]> {
   const { rows } = await executor.query<ClaimedRun>(
     `select ${claimedTexts} from platform.runs r
-     where r.status = 'queued' and r.trigger = 'api' and r.joined = '[]' and r.skipped = '[]'
+     where r.status = 'queued' and r.trigger in ('api', 'schedule') and r.joined = '[]' and r.skipped = '[]'
        and r.head_at < $1::timestamptz
      order by r.id limit ${batchMax}`,
     [since],

@@ -7,7 +7,7 @@ export const runStatuses = ['queued', 'running', 'input_required', 'completed', 
 export type RunStatus = (typeof runStatuses)[number]
 
 /** `report` runs give AXON the report of another run; they are never listed to callers but admins. */
-export const runTriggers = ['api', 'mention', 'dispatch', 'synthesis', 'report'] as const
+export const runTriggers = ['api', 'schedule', 'mention', 'dispatch', 'synthesis', 'report'] as const
 export type RunTrigger = (typeof runTriggers)[number]
 
 /** Why a run failed. */

@@ -85,6 +85,38 @@ const target = {
 const skipped = { group: bad, partition: 1, offset: 2, key: bad, operation: bad, dead_letter: bad }
 const counted = { topic: bad, records: 1, position: bad }
 
+const schedule = {
+  ...{
+    id: bad,
+    name: bad,
+    agent: bad,
+    dispatch: false,
+    message: bad,
+    cron: bad,
+    timezone: bad,
+    at: bad,
+    session: bad,
+  },
+  ...{
+    missed: 'skip',
+    paused: true,
+    pausedReason: bad,
+    endsAt: bad,
+    nextAt: bad,
+    lastAt: bad,
+    lastRunId: bad,
+  },
+  ...{ lastGoalId: null, failures: 1, owner: bad, createdAt: bad, updatedAt: bad },
+}
+const fired = {
+  plannedAt: bad,
+  firedAt: bad,
+  runId: bad,
+  goalId: null,
+  status: bad,
+  error: { code: bad, message: bad },
+}
+
 const commands: [words: string, result: object][] = [
   ['notes list', { notes: [note] }],
   ['notes show 1', { note, thread: [note] }],
@@ -102,6 +134,13 @@ const commands: [words: string, result: object][] = [
   ['sessions show s', { events: [event] }],
   ['sessions delete s', session],
   ['runs cancel 1', { dispatch }],
+  ['schedules add a t', schedule],
+  ['schedules list', { schedules: [schedule] }],
+  ['schedules show s', schedule],
+  ['schedules pause s', schedule],
+  ['schedules resume s', schedule],
+  ['schedules remove s', schedule],
+  ['schedules runs s', { runs: [fired] }],
   ['agents list', { agents: [{ ...agent, ...keyFile }] }],
   ['agents show a', shownAgent],
   ['agents provision --agent-id a', { ...agent, ...keyFile }],

@@ -30,7 +30,8 @@ const published: Record<string, string> = {
   '020-collections.sql': '6a595d141be518f2',
   '021-embedders.sql': '191b2050f4672696',
   '022-payload-indexes.sql': '76b6c32f0dbbe61a',
-  '024-questions.sql': 'e547cdc13b57ba73',
+  '024-questions.sql': '868ddc3276953a42',
+  '025-schedules.sql': '0d69a66308b5dc20',
   '023-sessions.sql': 'e65d6a49c1bbd4c7',
 }
 
