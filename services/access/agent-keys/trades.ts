@@ -100,14 +100,21 @@ export function createKeyLimits(now: () => number = () => performance.now()) {
   const keys = createSlidingWindows(perKey, limitedKeysMax)
   const addresses = createSlidingWindows(perAddress, addressesMax)
   return {
-    /** Counts a trade of this key, known or not, from this address. Throws AppError `rate_limited`; then it does not count. */
-    admit(keyHash: string, address: string): void {
+    /**
+     * Counts a trade of this key, known or not, from this address; the result takes that back. Throws AppError `rate_limited`, which
+     * says what there was too much of; then it does not count.
+     */
+    admit(keyHash: string, address: string, what = 'trades of an agent key'): () => void {
       const nowMs = now()
       const client = clientNetwork(address)
       const waitMs = Math.max(keys.waitMs(keyHash, nowMs), addresses.waitMs(client, nowMs))
-      refuseFor(waitMs, 'trades of an agent key')
+      refuseFor(waitMs, what)
       keys.count(keyHash, nowMs)
       addresses.count(client, nowMs)
+      return () => {
+        keys.uncount(keyHash, nowMs)
+        addresses.uncount(client, nowMs)
+      }
     },
   }
 }

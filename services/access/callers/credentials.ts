@@ -1,5 +1,5 @@
 /**
- * What the routes of a scope ask for: a gateway key, an ID token, or either; the caller behind it is the request's. And what
+ * What the routes of a scope ask for: a gateway key, an ID token, or a key of either kind or a token; the caller behind it is the request's. And what
  * a route asks of the caller's access. Also finds the agent behind a gateway key, and shows which keys an agent has.
  */
 
@@ -11,6 +11,7 @@ import type { FollowParts } from '#runtime/follow/follow-topic.ts'
 import { type Credential, describeScope } from '#runtime/http/api/facts.ts'
 import { startRepeating } from '#runtime/repeat.ts'
 import { agentsChanges } from '#topics/catalog.ts'
+import { isAgentKey, type StaticKeys } from '../agent-keys/static-keys.ts'
 import { type Access, accessLevels } from '../agents/agents.ts'
 import type { Tokens } from '../tokens/tokens.ts'
 import {
@@ -48,11 +49,12 @@ const idToken: Credential = {
 }
 
 const keyOrToken: Credential = {
-  name: 'gatewayKeyOrIdToken',
-  bearerFormat: 'vk_live_<43 characters> or JWT',
+  name: 'keyOrIdToken',
+  bearerFormat: 'vk_live_<43 characters>, svc_<64 hex digits> or JWT',
   description:
-    'A gateway key (what `/v1/auth/verify` of the vector gateway answers) or an ID token (see the main API). The requests shown ' +
-    `here read it from the shell variable \`${variable}\`.`,
+    'A gateway key (what `/v1/auth/verify` of the vector gateway answers), an ID token (see the main API), or an agent key, for ' +
+    'programs that hold one key for good. After 5 wrong tries at once, or 10 in a minute, an agent key is refused for a while; an ' +
+    `address may send 100 wrong ones a second. The requests shown here read it from the shell variable \`${variable}\`.`,
   variable,
 }
 
@@ -82,35 +84,44 @@ export function requireToken({ tokens }: { tokens: Tokens }): CredentialCheck {
   }
 }
 
-/** Without a valid one of either: 401. Somebody with a first password may do nothing here: 403. */
-export function requireKeyOrToken(parts: { keys: GatewayKeys; tokens: Tokens }): CredentialCheck {
+/** What knows the callers behind all three credentials. */
+export interface AnyCallers {
+  keys: GatewayKeys
+  staticKeys: StaticKeys
+  tokens: Tokens
+}
+
+/** Without a valid gateway key, agent key or ID token: 401. Somebody with a first password may do nothing here: 403. */
+export function requireKeyOrToken(parts: AnyCallers): CredentialCheck {
   return (scope) => {
-    describeScope(scope, { credential: keyOrToken, problems: tokenProblems })
-    authenticated(scope, (authorization) => callerOfEither(parts, authorization))
+    describeScope(scope, { credential: keyOrToken, problems: [...tokenProblems, 'rate_limited'] })
+    authenticated(scope, (_authorization, request) => callerOfAny(parts, request))
     refuseFirstPasswords(scope)
   }
 }
 
-/** As `authenticate` of the one or the other. */
-export function callerOfEither(
-  { keys, tokens }: { keys: GatewayKeys; tokens: Tokens },
-  authorization: string | undefined,
+/** As `authenticate` of the one that knows the request's credential. */
+export function callerOfAny(
+  { keys, staticKeys, tokens }: AnyCallers,
+  { headers: { authorization }, ip }: Pick<FastifyRequest, 'headers' | 'ip'>,
 ): Caller | Promise<Caller> {
-  return isGatewayKey(authorization) ? keys.authenticate(authorization) : tokens.authenticate(authorization)
+  if (isGatewayKey(authorization)) return keys.authenticate(authorization)
+  if (isAgentKey(authorization)) return staticKeys.authenticate(authorization, ip)
+  return tokens.authenticate(authorization)
 }
 
 function isGatewayKey(authorization: string | undefined): boolean {
   return /^Bearer +vk_live_/i.test(authorization ?? '')
 }
 
-type Authenticate = (authorization: string | undefined) => Caller | Promise<Caller>
+type Authenticate = (authorization: string | undefined, request: FastifyRequest) => Caller | Promise<Caller>
 
 function authenticated(scope: FastifyInstance, authenticate: Authenticate): void {
   if (!scope.hasRequestDecorator('caller')) scope.decorateRequest('caller', null)
   scope.addHook('onRequest', (request, _reply, done) => {
     let found: Caller | Promise<Caller>
     try {
-      found = authenticate(request.headers.authorization)
+      found = authenticate(request.headers.authorization, request)
     } catch (error) {
       return done(error as Error)
     }

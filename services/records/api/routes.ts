@@ -6,6 +6,7 @@ import { registerApiDescription } from '#runtime/http/app.ts'
 import { createOutboxBell } from '#runtime/notices.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
+import { openStaticKeys } from '#services/access/agent-keys/static-keys.ts'
 import { openGatewayKeys, requireKeyOrToken } from '#services/access/callers/credentials.ts'
 import { access } from '#services/access/front-door.ts'
 import { createCallerStreams } from '#services/access/limits/caller-streams.ts'
@@ -17,7 +18,7 @@ import { registerGoals } from './goals.ts'
 import { registerNotes } from './notes.ts'
 
 const description =
-  'Notes in threads, and goals. Agents send a gateway key or an ID token, people an ID token. A viewer reads; a member also ' +
+  'Notes in threads, and goals. Agents send a gateway key, an ID token or an agent key, people an ID token. A viewer reads; a member also ' +
   'makes notes and goals and changes its own; an admin changes all. Every path works with and without a slash at its end. ' +
   'Lists have the newest first; a page ends at `limit` rows or at 4 MiB, and where there is more, the header `Link` names the ' +
   'next page (`rel="next"`). An answer with one note or goal has its version as `ETag`; a change with `If-Match` is refused when the version is another one by then. Every ' +
@@ -69,6 +70,7 @@ function openHub(context: HubContext) {
     const identity = scope.add('identity provider', await openProvider(context))
     const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
     const keys = scope.add('keys', await openGatewayKeys({ relational, eventLog, publisher, log }))
+    const staticKeys = scope.add('static keys', openStaticKeys({ relational, tokens, log }))
     // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const bell = scope.add('bell of the outbox', createOutboxBell({ relational, log }))
@@ -80,6 +82,7 @@ function openHub(context: HubContext) {
     }
     return {
       keys,
+      staticKeys,
       tokens,
       limiter,
       relational,

@@ -5,6 +5,7 @@ import { describeError } from '#lib/errors.ts'
 import { createScope, type Scope } from '#lib/resource.ts'
 import type { ServiceContext } from '#runtime/start/service.ts'
 import type { RunChange } from '#services/access/admin-audit/admin-audit.ts'
+import { openStaticKeys } from '#services/access/agent-keys/static-keys.ts'
 import { openGatewayKeys } from '#services/access/callers/credentials.ts'
 import {
   type CallerStreams,
@@ -69,6 +70,7 @@ export async function openRunGateway(context: RunGatewayContext) {
     const identity = scope.add('identity provider', await openProvider(context))
     const tokens = scope.add('tokens', await openTokens({ relational, eventLog, publisher, identity, log }))
     const keys = scope.add('keys', await openGatewayKeys({ relational, eventLog, publisher, log }))
+    const staticKeys = scope.add('static keys', openStaticKeys({ relational, tokens, log }))
     // The burst and concurrency of an agent are shared with all interfaces; its day is the vector gateway's.
     const limiter = scope.add('limits', openLimiter({ relational, log }, { daily: false }))
     const places = createStreamPlaces()
@@ -81,6 +83,7 @@ export async function openRunGateway(context: RunGatewayContext) {
     return {
       ...parts,
       keys,
+      staticKeys,
       tokens,
       limiter,
       places,

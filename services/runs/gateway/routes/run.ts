@@ -7,7 +7,7 @@ import { AppError, type ErrorCode } from '#lib/errors.ts'
 import { acceptsEvents } from '#runtime/http/event-stream.ts'
 import { placeOf } from '#runtime/http/paging.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
-import { callerOfEither, leastAccess } from '#services/access/callers/credentials.ts'
+import { callerOfAny, leastAccess } from '#services/access/callers/credentials.ts'
 import {
   idempotencyHeaders,
   idempotencyProblems,
@@ -133,7 +133,7 @@ export async function answerRun(
   )
   if (ended) return reply
   // A caller whose right ended meanwhile learns nothing more.
-  await callerOfEither(gateway, request.headers.authorization)
+  await callerOfAny(gateway, request)
   const now = await readRun(gateway.relational, started.run.runId)
   return accepted(reply, { run: now ?? started.run })
 }
