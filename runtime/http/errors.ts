@@ -88,10 +88,13 @@ function answerProblem(reply: FastifyReply, request: FastifyRequest, error: AppE
   }
   if (error.statusCode === 401) reply.header('www-authenticate', 'Bearer')
   leaveBodyUnread(request, reply, error.statusCode === 413 || error.statusCode === 408)
+  const problem = problemOf(error, request.id)
+  const form = request.routeOptions.config?.problemForm
+  if (form?.headersOf) reply.headers(form.headersOf(error))
   reply
-    .code(error.statusCode)
-    .type(problemContentType)
-    .send(JSON.stringify(problemOf(error, request.id)))
+    .code(form ? form.statusOf(error.code, error.statusCode) : error.statusCode)
+    .type(form?.contentType ?? problemContentType)
+    .send(JSON.stringify(form ? form.of(problem) : problem))
 }
 
 function isMissingBody(error: unknown, request: FastifyRequest): boolean {

@@ -1,13 +1,23 @@
 /** Problem documents (RFC 9457): their schema, and the one that a fault is answered with. */
 
-import { type Static, Type } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 import type { ErrorEntry } from '#lib/error-codes/server.ts'
-import { AppError, errorCodes } from '#lib/errors.ts'
+import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
 import { type Later, meansLater } from '#lib/system-faults.ts'
 
 export type Problem = Static<ReturnType<typeof problemSchema>>
 
 export const problemContentType = 'application/problem+json'
+
+/** The faults of a route whose clients expect another form than problem documents. */
+export interface ProblemForm {
+  contentType: string
+  schema: TSchema & { title: string }
+  /** The status that clients of this form expect of the code. */
+  statusOf(code: ErrorCode, status: number): number
+  of(problem: Problem): object
+  headersOf?(error: AppError): Readonly<Record<string, string>>
+}
 
 /** Seconds named with a 503 that says nothing of its own. */
 const retryAfterDefault = 1

@@ -69,9 +69,9 @@ test('a client of openapi-python-client contains every operation and reads every
     answers.map(({ status, type, same, code }, n) => [
       calls[n]!.operationId,
       status,
-      type === 'Problem',
+      type === calls[n]!.faultType,
       same,
-      type === 'Problem' ? code : undefined,
+      type === calls[n]!.faultType ? code : undefined,
     ]),
   ).toEqual(
     calls.map(({ operationId, status, code }) => [operationId, status, code !== undefined, true, code]),

@@ -14,6 +14,8 @@ export interface DescribedCall {
   status: number
   /** Code of the expected problem; undefined for a success. */
   code?: string
+  /** The title of its faults' schema. */
+  faultType: 'Problem' | 'OpenAiError'
   /** Its good answer goes on without an end. */
   streams?: boolean
 }

@@ -112,7 +112,8 @@ export async function describedCalls(world: DescribedPlatform): Promise<Describe
     const good = [...operationsOf(one.document)].map(([path, method, operation]): DescribedCall => {
       const token = operation.security?.length ? tokenFor(one.name, world) : null
       const streams = operation.responses[200]?.content?.['text/event-stream'] !== undefined
-      const base = { service: one.name, url: one.url, path, method, token, status: 200, streams }
+      const faultType = path.startsWith('/openai/') ? ('OpenAiError' as const) : ('Problem' as const)
+      const base = { service: one.name, url: one.url, path, method, token, status: 200, streams, faultType }
       const { operationId, tags = [] } = operation
       return { ...base, operationId, tag: tags[0]!, ...examplesOf(operation), ...special[operationId] }
     })

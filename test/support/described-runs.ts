@@ -86,6 +86,10 @@ export async function runSpecials(
     [`update${mark}Schedule`, { ...schedule, body: { paused: true } }],
   ]
   return {
+    createChatCompletion: {
+      parameters: {},
+      body: { model: 'whale', messages: [{ role: 'user', content: 'hello' }] },
+    },
     dispatch: { status: 202 },
     createFleetRun: { status: 202 },
     deleteRunSession: sessionOf(gone[0]),
@@ -133,6 +137,26 @@ export const runRefusals: (Partial<DescribedCall> & { operationId: string; statu
       body: { newMessage: { parts: [{ text: 'x' }] } },
       status: 422,
       code: 'validation_failed',
+    },
+    {
+      operationId: 'createChatCompletion',
+      parameters: {},
+      body: { model: 'nobody', messages: [{ role: 'user', content: 'x' }] },
+      status: 404,
+      code: 'model_not_found',
+    },
+    {
+      operationId: 'createChatCompletion',
+      parameters: {},
+      body: { model: 'whale', messages: [{ role: 'user', content: 'x' }], n: 2 },
+      status: 400,
+      code: 'validation_failed',
+    },
+    {
+      operationId: 'getChatModel',
+      parameters: { path: { model: 'nobody' } },
+      status: 404,
+      code: 'model_not_found',
     },
     { operationId: 'getFleetRun', parameters: noRun, status: 404, code: 'run_not_found' },
     { operationId: 'getRun', parameters: noRun, status: 404, code: 'run_not_found' },

@@ -2,8 +2,15 @@
 
 import type { FastifyContextConfig } from 'fastify'
 import { AppError, type ErrorCode, errorCodes } from '#lib/errors.ts'
-import { problemContentType, problemOf, problemSchema } from '../problem.ts'
-import { type Answer, type Document, liftTitled, type Operation, operationsOf } from './document.ts'
+import { type ProblemForm, problemContentType, problemOf, problemSchema } from '../problem.ts'
+import {
+  type Answer,
+  type Document,
+  liftTitled,
+  type Operation,
+  operationsOf,
+  type Schema,
+} from './document.ts'
 import { type Credential, headersOf, problemsOf, serverMark } from './facts.ts'
 import { curlOf, sampleOf } from './samples.ts'
 
@@ -33,7 +40,7 @@ export function complete(document: Document, routes: ReadonlyMap<string, RouteFa
     const { requestBody, parameters = [] } = operation
     const takes = { body: requestBody !== undefined, fields: parameters.length > 0 }
     const problems = problemsOf(config, takes)
-    addProblems(document, operation, problems)
+    addProblems(document, operation, problems, config.problemForm)
     for (const one of problems.values()) for (const code of one) codes.add(code)
     addHeaders(document, operation, problems, headersOf(config))
     const media = operation.requestBody?.content['application/json']
@@ -57,21 +64,28 @@ function schemeOf({ description, bearerFormat }: Credential) {
 /** Status → codes. */
 type Problems = ReturnType<typeof problemsOf>
 
-function addProblems({ components }: Document, operation: Operation, problems: Problems): void {
+function addProblems(
+  { components }: Document,
+  operation: Operation,
+  problems: Problems,
+  form: ProblemForm | undefined,
+): void {
+  const contentType = form?.contentType ?? problemContentType
+  const schema = (form?.schema ?? { $ref: '#/components/schemas/Problem' }) as Schema
   for (const [status, codes] of problems) {
     const examples: Record<string, unknown> = {}
     for (const code of codes) {
-      const name = status === errorCodes[code].status ? code : `${code}_${status}`
-      components.examples[name] ??= { summary: errorCodes[code].title, value: exampleOf(code, status) }
+      const usual = form || status === errorCodes[code].status ? code : `${code}_${status}`
+      const name = form ? `${form.schema.title}_${usual}` : usual
+      const example = exampleOf(code, status)
+      const value = form ? form.of(example) : example
+      components.examples[name] ??= { summary: errorCodes[code].title, value }
       examples[name] = { $ref: `#/components/examples/${name}` }
     }
     const own: Answer | undefined = operation.responses[status]
     operation.responses[status] = {
       description: [own?.description, ...codes.map(sentenceOf)].filter(Boolean).join('\n\n'),
-      content: {
-        ...own?.content,
-        [problemContentType]: { schema: { $ref: '#/components/schemas/Problem' }, examples },
-      },
+      content: { ...own?.content, [contentType]: { schema, examples } },
     }
   }
 }

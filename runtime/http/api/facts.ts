@@ -7,6 +7,7 @@ import type { FastifyContextConfig, FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'
 import { budgets } from '#lib/budgets.ts'
 import { type ErrorCode, errorCodes } from '#lib/errors.ts'
+import type { ProblemForm } from '../problem.ts'
 
 /** A code with its usual status, or with one of its others. */
 type ErrorCase = ErrorCode | { code: ErrorCode; status: number }
@@ -42,6 +43,8 @@ declare module 'fastify' {
      * gets what the paths begin with where the route is mounted: '' or '/api/v1'.
      */
     sample?: string | ((prefix: string) => string)
+    /** Default: problem documents. */
+    problemForm?: ProblemForm
     /** Kept by `describeScope`. */
     scopes?: readonly ScopeFacts[]
     /** Credential of the innermost scope that asks for one. */
@@ -93,7 +96,9 @@ export function problemsOf(
   const order = Object.keys(errorCodes)
   const found = new Map<number, Set<ErrorCode>>()
   for (const one of cases) {
-    const { code, status } = typeof one === 'string' ? { code: one, status: errorCodes[one].status } : one
+    const { code, status: usual } =
+      typeof one === 'string' ? { code: one, status: errorCodes[one].status } : one
+    const status = config.problemForm?.statusOf(code, usual) ?? usual
     found.set(status, (found.get(status) ?? new Set()).add(code))
   }
   return new Map(

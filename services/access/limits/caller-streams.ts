@@ -4,7 +4,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import { budgets } from '#lib/budgets.ts'
 import { AppError, describeError, type ErrorCode } from '#lib/errors.ts'
-import { type EventStream, type EventStreamOptions, openEventStream } from '#runtime/http/event-stream.ts'
+import {
+  type EventStream,
+  type EventStreamOptions,
+  openEventStream,
+  type StreamEvent,
+} from '#runtime/http/event-stream.ts'
 import { publicError } from '#runtime/http/problem.ts'
 import { type Caller, callerOf } from '#services/access/callers/caller.ts'
 import type { Tokens } from '#services/access/tokens/tokens.ts'
@@ -15,6 +20,8 @@ export interface CallerStreamOptions extends EventStreamOptions {
   place?: StreamPlace
   /** True: no event `end`. The connection ends, and whoever connects again is answered why. */
   quiet?: boolean
+  /** The last event of a stream that ends because of this code, in place of the event `end`. */
+  lastOf?(code: ErrorCode): StreamEvent
 }
 
 export type CallerStreams = ReturnType<typeof createCallerStreams>
@@ -35,12 +42,13 @@ export function createCallerStreams(
       request: FastifyRequest,
       reply: FastifyReply,
       run: (stream: EventStream, signal: AbortSignal) => Promise<void>,
-      { quiet = false, place: taken, ...options }: CallerStreamOptions = {},
+      { quiet = false, lastOf, place: taken, ...options }: CallerStreamOptions = {},
     ): FastifyReply {
       const caller = callerOf(request)
       const place = taken ?? places.take(caller.uid)
       const stream = openEventStream(reply, options)
-      const end = (code: ErrorCode) => stream.end(quiet ? undefined : { event: 'end', data: { code } })
+      const last = lastOf ?? ((code: ErrorCode) => (quiet ? undefined : { event: 'end', data: { code } }))
+      const end = (code: ErrorCode) => stream.end(last(code))
       const watch = tokens.watch(caller)
       // From here on it holds its place, not a slot of the caller's concurrency.
       endOperation(request)

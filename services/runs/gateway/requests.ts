@@ -105,7 +105,7 @@ function checkedExtra(
 }
 
 /** The database keeps no NUL in texts and JSON. */
-function refuseNul(value: unknown, name: string): void {
+export function refuseNul(value: unknown, name: string): void {
   const holds =
     typeof value === 'string' ? value.includes('\0') : /(?<!\\)(?:\\\\)*\\u0000/.test(JSON.stringify(value))
   if (holds) throw faulty(name, 'a text without the character NUL')
@@ -192,7 +192,8 @@ export async function readRunRequest(
   }
 }
 
-function nodeNamed(nodes: NodeSet, appName: string | undefined): RunNode {
+/** By codename or slug, in any case. Throws AppError `agent_not_found`, and `validation_failed` for no name. */
+export function nodeNamed(nodes: NodeSet, appName: string | undefined): RunNode {
   if (appName === undefined) throw faulty('appName', 'is required')
   return nodes.byCodename(appName) ?? nodeOf(nodes, appName)
 }

@@ -6,6 +6,7 @@ import { registerApiDescription } from '#runtime/http/app.ts'
 import { requireKeyOrToken } from '#services/access/callers/credentials.ts'
 import { access } from '#services/access/front-door.ts'
 import { openRunGateway, type RunGatewayContext } from './gateway.ts'
+import { registerOpenAi } from './openai/routes.ts'
 import { registerAgents } from './routes/agents.ts'
 import { registerDispatch, registerDispatches } from './routes/dispatches.ts'
 import { registerInput } from './routes/input.ts'
@@ -43,6 +44,7 @@ export async function registerRunGateway(
       { name: 'dispatches', description: 'Messages to all agents' },
       { name: 'sessions', description: 'Messages and answers under one id' },
       { name: 'schedules', description: 'Messages by the clock' },
+      { name: 'chat windows', description: 'Agents as models of OpenAI’s API' },
     ],
   })
   await app.register(async (scope) => {
@@ -55,6 +57,7 @@ export async function registerRunGateway(
     registerDispatches(scope, gateway)
     registerSessions(scope, gateway)
     registerSchedules(scope, gateway)
+    registerOpenAi(scope, gateway)
   })
   return gateway
 }

@@ -3,7 +3,7 @@
  * run again, with the answer as an event of the user in front of what its agent says then.
  */
 
-import type { Relational, SqlTransaction } from '#engines/relational/port.ts'
+import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relational/port.ts'
 import { AppError } from '#lib/errors.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { createNote } from '#services/records/notes/notes.ts'
@@ -199,4 +199,44 @@ function refuseOtherCalls({ parts }: Content, { calls }: Question): void {
       { path: `/parts/${n}/functionResponse/id`, message: `the id of a call that asks: ${known}` },
     ])
   }
+}
+
+interface AskingIn {
+  userId: string
+  sessionId: string
+  /** The agent that the session's messages go to. */
+  slug: string
+  /** Runs that this caller started, or that are its own. */
+  callerUid: string
+  /** All agents: those that joined ask, too. */
+  slugs: readonly string[]
+}
+
+/** The run that asks first among those of the agent in this session, and those that joined them; null: none. */
+export async function askingIn(
+  executor: SqlExecutor,
+  { userId, sessionId, slug, callerUid, slugs }: AskingIn,
+): Promise<{ runId: string; question: Question } | null> {
+  const { rows } = await executor.query<{ runId: string; question: Question }>(
+    // A lane has at most one run that asks, and an index of those that have not ended.
+    `select r.run_id as "runId", r.question from unnest($1::text[]) as agent (slug)
+     join platform.runs r on r.lane = md5(agent.slug || '/' || length($2) || '/' || $2 || '/' || $3)::uuid
+       and r.status = 'input_required' and r.cancel_requested_at is null and r.expires_at > clock_timestamp()
+     join platform.runs t on t.run_id = r.root_run_id and t.slug = $4 and (t.caller_uid = $5 or t.user_uid = $5)
+     order by r.id limit 1`,
+    [[...slugs], userId, sessionId, slug, callerUid],
+  )
+  return rows[0] ?? null
+}
+
+/** The run of this session that was given this answer already; null: none. */
+export async function answeredBy(
+  executor: SqlExecutor,
+  { sessionId, answerId }: { sessionId: string; answerId: string },
+): Promise<string | null> {
+  const { rows } = await executor.query<{ runId: string }>(
+    `select run_id as "runId" from platform.runs where session_id = $1 and trigger <> 'report' and answer_id = $2`,
+    [sessionId, answerId],
+  )
+  return rows[0]?.runId ?? null
 }

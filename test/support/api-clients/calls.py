@@ -53,6 +53,12 @@ def dictionaries(parsed):
     return [one.to_dict() for one in parsed] if isinstance(parsed, list) else parsed.to_dict()
 
 
+def code_of(parsed):
+    """Of a problem document, or of a fault in OpenAI's form."""
+    code = getattr(parsed, "code", None) or getattr(getattr(parsed, "error", None), "code", None)
+    return getattr(code, "value", code)
+
+
 def made(call):
     package = call["package"]
     tag = call["tag"].replace(" ", "_")
@@ -71,7 +77,7 @@ def made(call):
         "status": answer.status_code.value,
         "type": type(parsed).__name__,
         "same": parsed is not None and same(dictionaries(parsed), json.loads(answer.content)),
-        "code": getattr(getattr(parsed, "code", None), "value", None),
+        "code": code_of(parsed),
     }
 
 

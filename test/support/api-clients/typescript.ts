@@ -4,7 +4,7 @@ import type { DescribedCall } from '../described-call.ts'
 
 /**
  * The program prints an array of `{ status, data, error }`. `types` holds, for each service, the module of its types. What
- * a call answers must be assignable to the described type, and a refusal to Problem.
+ * a call answers must be assignable to the described type, and a refusal to the type of its faults.
  */
 export function programOf(calls: readonly DescribedCall[], types: ReadonlyMap<string, string>): string {
   const services = [...types.keys()]
@@ -24,7 +24,7 @@ export function programOf(calls: readonly DescribedCall[], types: ReadonlyMap<st
 }
 
 function callOf(call: DescribedCall): string[] {
-  const { service, url, token, method, path, parameters, body, operationId, status, code } = call
+  const { service, url, token, method, path, parameters, body, operationId, status, code, faultType } = call
   const init = JSON.stringify({ params: parameters, ...(body === undefined ? {} : { body }) })
   const alias = aliasOf(service)
   const responses = `${alias}.operations['${operationId}']['responses']`
@@ -33,7 +33,7 @@ function callOf(call: DescribedCall): string[] {
   const wanted =
     code === undefined
       ? `type Wanted = ${responses}[${status}]['content']['application/json']; const data: ${good} | Wanted | undefined = answer.data`
-      : `const error: ${alias}.components['schemas']['Problem'] | undefined = answer.error`
+      : `const error: ${alias}.components['schemas']['${faultType}'] | undefined = answer.error`
   return [
     '{',
     `  const answer = await ${clientOf(service)}(${JSON.stringify(url)}, ${JSON.stringify(token)}).${method.toUpperCase()}('${path}', ${init})`,

@@ -230,7 +230,7 @@ async function startRun(
     reply,
     async (seed) => {
       made = await parts.change(request, { action: 'run.create', target: asked.node.slug }, async (notes) => {
-        const started = await accept(parts, request, asked, seed)
+        const started = await acceptAsked(parts, request, asked, seed)
         notes?.describe({ target: started.run.runId })
         return started
       })
@@ -244,7 +244,8 @@ async function startRun(
   return { run, follow: followRun(parts, runId, asked.join), fresh: false, join: asked.join }
 }
 
-async function accept(
+/** A run of this request, in a new session where it names none. Throws what `acceptRun` throws. */
+export async function acceptAsked(
   parts: RunParts,
   request: FastifyRequest,
   asked: RunRequest,
