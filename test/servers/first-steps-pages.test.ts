@@ -232,6 +232,33 @@ test('docs/runs.md: words with agents, by the command line and over HTTP', async
   expect(dispatched).toMatch(/"result": "\S/)
 })
 
+test('docs/chat-windows.md: words with agents by curl and by OpenAI’s own packages', {
+  timeout: 600_000,
+}, async () => {
+  const page = codeBlocks('docs/chat-windows.md')
+  const codeIn = (language: string) => page.find((one) => one.language === language)!.code
+  save('playground/chat.py', codeIn('py'))
+  save('playground/chat.mjs', codeIn('js'))
+  const [, talk = '', session = '', python = '', typescript = ''] = await runBlocks(newcomer, [
+    ...shellOf('docs/chat-windows.md'),
+    `PYTHONPATH=${await installOpenai()} python3 playground/chat.py`,
+    'node playground/chat.mjs',
+  ])
+  expect(talk).toContain('"id":"ATLAS","object":"model"')
+  expect(talk).toContain('"object":"chat.completion"')
+  expect(talk).toMatch(/"object":"chat\.completion\.chunk".*"finish_reason":"stop"[\s\S]*^data: \[DONE\]$/m)
+  expect(session.match(/"object":"chat\.completion"/g)).toHaveLength(2)
+  expect(session).toContain('And its queues?')
+  for (const said of [python, typescript]) {
+    expect(said.trim().length).toBeGreaterThan(20)
+    expect(said).not.toMatch(/Traceback|Error/)
+  }
+  const shown = await newcomer.run(
+    'npx flotilla sessions show from-python --user window; npx flotilla sessions show from-typescript --user window',
+  )
+  expect(shown.match(/And the relay\?/g)).toHaveLength(2)
+})
+
 test('docs/nodes.md: its files are sound, and an agent runs as a process of its own', async () => {
   const page = codeBlocks('docs/nodes.md')
   const files = page.filter(({ language }) => language === 'yaml')

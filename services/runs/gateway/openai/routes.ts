@@ -7,7 +7,7 @@ import { callerOf } from '#services/access/callers/caller.ts'
 import { leastAccess } from '#services/access/callers/credentials.ts'
 import { idempotencyHeaders, idempotencyProblems } from '#services/access/idempotency.ts'
 import type { RunGateway } from '../gateway.ts'
-import { nodeNamed } from '../requests.ts'
+import { bodyBytesMax, nodeNamed } from '../requests.ts'
 import { runProblems } from '../routes/run.ts'
 import { tellStarted } from '../views.ts'
 import { streamChat, wholeChat, wholeWaitMs } from './answer.ts'
@@ -76,6 +76,7 @@ export function registerOpenAi(scope: FastifyInstance, gateway: RunGateway): voi
   scope.route({
     method: 'POST',
     url: '/openai/chat/completions',
+    bodyLimit: bodyBytesMax,
     onRequest: leastAccess('member'),
     config: { operation: 'run', problems: [...problems], problemForm },
     schema: {
