@@ -94,4 +94,7 @@ test('every request of the reference page works when it is pasted into a shell',
   expect(found.countPoints).toMatchObject({ count: 1 })
   expect(found.searchPoints).toMatchObject({ results: [{ id: 'STIDX001-5f2d1c' }] })
   expect(found.getOperation).toMatchObject({ status: 'applied' })
+  // Faults of these have no `code` at the top.
+  expect(found.getChatModel).toMatchObject({ id: 'WHALE' })
+  expect(found.createChatCompletion).toMatchObject({ object: 'chat.completion' })
 })

@@ -1,6 +1,6 @@
 /**
- * What the routes of a scope ask for: a gateway key, an ID token, or a key of either kind or a token; the caller behind it is the request's. And what
- * a route asks of the caller's access. Also finds the agent behind a gateway key, and shows which keys an agent has.
+ * What the routes of a scope ask for: a gateway key, an ID token, or any of these and agent keys; the caller behind it is the
+ * request's. And what a route asks of the caller's access. Also finds the agent behind a gateway key, and shows which keys an agent has.
  */
 
 import { hash } from 'node:crypto'

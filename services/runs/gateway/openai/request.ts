@@ -38,7 +38,7 @@ const turn = Type.Object(
 
 export const chatRequest = Type.Object(
   {
-    model: Type.String({ description: 'Codename or slug of an agent, in any case.', examples: ['ATLAS'] }),
+    model: Type.String({ description: 'Codename or slug of an agent, in any case.', examples: ['WHALE'] }),
     messages: Type.Array(turn, {
       minItems: 1,
       maxItems: turnsMax,

@@ -6,7 +6,7 @@
 import type { RunEvent } from '../../state/types.ts'
 
 /** Messages that wait for the end of another one; beyond that they are shown in its middle. */
-const waitingLengthMax = 256 * 1024
+const waitingLengthMax = 64 * 1024
 
 export type Speech = ReturnType<typeof createSpeech>
 

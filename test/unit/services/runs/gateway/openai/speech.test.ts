@@ -67,7 +67,7 @@ test('after a gap in its pieces a message is shown when it is whole', () => {
 test('messages that are too long to wait are shown at once, and the other one goes on under its name', () => {
   const { speech, said } = speechOf('ATLAS')
   speech.piece(event('ATLAS', 'I be'))
-  const long = 'x'.repeat(200 * 1024)
+  const long = 'x'.repeat(40 * 1024)
   speech.whole(event('PULSE', long))
   speech.whole(event('PULSE', long))
   speech.piece(event('ATLAS', 'gin'))
