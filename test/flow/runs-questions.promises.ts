@@ -8,7 +8,7 @@ import { migrationFolders } from '#services/migrations.ts'
 import { newRunId } from '#services/runs/state/accept.ts'
 import { acceptDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
 import { cancelRun } from '#services/runs/state/end.ts'
-import { answerRun } from '#services/runs/state/questions.ts'
+import { answeredBy, answerRun, askingIn } from '#services/runs/state/questions.ts'
 import { readEvents, readRun } from '#services/runs/state/read.ts'
 import type { Part, Run } from '#services/runs/state/types.ts'
 import { confirmation, longRunning, requestInput, twoConfirmations } from '../support/asking-scripts.ts'
@@ -122,6 +122,43 @@ export function describeQuestions(name: string, open: () => Promise<Relational>)
         status: 'completed',
         summary: 'heard never mind',
       })
+    test('the next message of a chat finds the run that asks: of its session, agent and caller, and only while it asks', async () => {
+      node.scripts.set('atlas', () => [{ text: 'Let @whale do it.' }])
+      node.scripts.set('whale', ({ body, ...run }) =>
+        confirmation({ ...run, body, text: run.text.includes('named you') ? 'pay' : run.text }),
+      )
+      world.start()
+      const { runId, userId, sessionId, callerUid } = await world.accept('pay')
+      const other = await world.accept('pay', { sessionId: 'other' })
+      const root = await world.accept('go', { slug: 'atlas', agent: 'ATLAS', sessionId: 'joined' })
+      for (const id of [runId, other.runId]) await asks(id)
+      const joined = await eventually('the run that joined asks', async () => {
+        const { rows } = await relational.query<{ id: string }>(
+          `select run_id as id from platform.runs where root_run_id = $1 and run_id <> $1 and status = 'input_required'`,
+          [root.runId],
+        )
+        return rows[0]?.id
+      })
+      const find = (given: object = {}) =>
+        askingIn(relational, { userId, sessionId, slug: 'whale', callerUid, slugs: fleet, ...given })
+      expect(await find()).toEqual({ runId, question: expect.objectContaining({ text: 'Pay 7?' }) })
+      expect(await find({ sessionId: 'other' })).toMatchObject({ runId: other.runId })
+      expect(await find({ sessionId: 'joined', slug: 'atlas' })).toMatchObject({ runId: joined })
+      for (const elsewhere of [
+        { sessionId: 'joined' },
+        { slug: 'atlas' },
+        { userId: 'nobody' },
+        { callerUid: 'somebody else' },
+        { slugs: ['atlas'] },
+      ])
+        expect(await find(elsewhere)).toBeNull()
+      const answerId = newRunId()
+      expect(await answeredBy(relational, { sessionId, answerId })).toBeNull()
+      await answer(runId, confirmed(true), answerId)
+      expect(await find()).toBeNull()
+      expect(await answeredBy(relational, { sessionId, answerId })).toBe(runId)
+      await cancelRun(relational, other.runId)
+      expect(await find({ sessionId: 'other' })).toBeNull()
     })
 
     test('a note names run and agent, and never the question', async () => {

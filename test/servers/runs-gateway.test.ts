@@ -6,9 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createClient } from '#client/client.ts'
+import { confirmation } from '../support/asking-scripts.ts'
 import { createProcesses, type Processes, type ServiceProcess } from '../support/distributed-process.ts'
 import { openStack, type Stack } from '../support/distributed-servers.ts'
 import { eventually } from '../support/eventually.ts'
+import { readChat } from '../support/openai-chat.ts'
 import { message, type TextEvent } from '../support/runs-platform.ts'
 import { echoScript, openScriptedNode, type ScriptedNode, type Step } from '../support/scripted-node.ts'
 import { readSse, type SseReader } from '../support/sse-reader.ts'
@@ -90,6 +92,31 @@ it('a key that comes nine times at once, at both gateways, starts one run', asyn
   expect(new Set(nine.map(({ headers }) => headers.get('x-run-id'))).size).toBe(1)
   expect(new Set(await Promise.all(nine.map((answer) => answer.text()))).size).toBe(1)
   expect(node.runs.filter(({ app }) => app === 'whale')).toHaveLength(before + 1)
+})
+
+it('a question of a chat is answered at another gateway', async () => {
+  node.scripts.set('pulse', confirmation)
+  const chat = (url: string, content: string) =>
+    fetch(`${url}/openai/chat/completions`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'x-session-id': 'chat',
+      },
+      body: JSON.stringify({ model: 'PULSE', stream: true, messages: [{ role: 'user', content }] }),
+    })
+  const [asked, answered] = [gateways[0]!, gateways.at(-1)!]
+  const question = readChat(await chat(asked.url, 'pay'))
+  await question.over
+  expect([question.content(), question.lines.at(-1)]).toEqual([
+    'Pay 7?\n\nApprove or refuse: pay {"amount":7}',
+    'data: [DONE]',
+  ])
+  const answer = readChat(await chat(answered.url, 'yes'))
+  await answer.over
+  expect(answer.content()).toBe('Paid.')
+  expect(answer.chunks[0].id).toBe(question.chunks[0].id)
 })
 
 it('a stream goes on at another gateway when its own is killed, with every id once', async (context) => {

@@ -39,9 +39,9 @@ export const chatCompletion = Type.Object(
         message: Type.Object({
           role: Type.Literal('assistant'),
           content: Type.String({ description: 'What the agent said, then what those said that joined it.' }),
-          refusal: Type.Null(),
+          refusal: Type.Union([Type.String(), Type.Null()], { description: 'Null.' }),
         }),
-        logprobs: Type.Null(),
+        logprobs: Type.Union([Type.Object({}), Type.Null()], { description: 'Null.' }),
         finish_reason: Type.Enum(['stop', 'length'], {
           type: 'string',
           description: '`length`: the answer was longer than 256 KiB, and is cut; the run has all of it.',
