@@ -122,6 +122,8 @@ export function describeQuestions(name: string, open: () => Promise<Relational>)
         status: 'completed',
         summary: 'heard never mind',
       })
+    })
+
     test('the next message of a chat finds the run that asks: of its session, agent and caller, and only while it asks', async () => {
       node.scripts.set('atlas', () => [{ text: 'Let @whale do it.' }])
       node.scripts.set('whale', ({ body, ...run }) =>

@@ -43,17 +43,16 @@ const params = Type.Object({ id: Type.String({ description: 'Its id.', maxLength
 const notFound = ['forbidden', 'schedule_not_found'] as const
 const closedPage = Type.Object(page, { additionalProperties: false })
 
+const credential = '-H "Authorization: Bearer $ID_TOKEN"'
+const creation = (prefix: string) => `curl -sS "${serverMark}${prefix}/schedules" ${credential} \\
+  -H 'Content-Type: application/json' -d '{"agent":"WHALE","message":"Any news?","cron":"0 7 * * *"}'`
+
 /** Commands of the reference page that make one first. */
 const sampleOf =
   (rest: string, options = '') =>
-  (prefix: string) => {
-    const credential = '-H "Authorization: Bearer $ID_TOKEN"'
-    const json = "-H 'Content-Type: application/json'"
-    const body = '{"agent":"WHALE","message":"Any news?","cron":"0 7 * * *"}'
-    return `SCHEDULE_ID=$(curl -sS "${serverMark}${prefix}/schedules" \\
-  ${credential} ${json} -d '${body}' | sed 's/.*"id":"\\(sched_[^"]*\\)".*/\\1/')
+  (prefix: string) =>
+    `SCHEDULE_ID=$(${creation(prefix)} | sed 's/.*"id":"\\(sched_[^"]*\\)".*/\\1/')
 curl -sS${options} "${serverMark}${prefix}/schedules/$SCHEDULE_ID${rest}" ${credential}`
-  }
 
 export function registerSchedules(scope: FastifyInstance, parts: RunParts): void {
   registerCreation(scope, parts)
@@ -68,7 +67,7 @@ function registerCreation(scope: FastifyInstance, parts: RunParts): void {
     url: '/schedules',
     bodyLimit: bodyBytesMax,
     onRequest: leastAccess('member'),
-    config: { operation: 'schedule.create', problems: [...scheduleProblems] },
+    config: { operation: 'schedule.create', problems: [...scheduleProblems], sample: creation },
     schema: {
       operationId: 'createSchedule',
       tags,
