@@ -11,12 +11,13 @@ from ._engine import run
 P = ParamSpec("P")
 T = TypeVar("T")
 G = TypeVar("G")
+G_co = TypeVar("G_co", covariant=True)
 
 
-class Blocking(Generic[G]):
+class Blocking(Generic[G_co]):
     """The blocking form of a group of calls, which it holds on a blocking engine."""
 
-    def __init__(self, calls: G) -> None:
+    def __init__(self, calls: G_co) -> None:
         self._calls = calls
 
 

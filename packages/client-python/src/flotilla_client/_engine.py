@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 import httpx2
 
@@ -114,6 +116,8 @@ class BlockingEngine:
     def __init__(self, transport: httpx2.BaseTransport | None = None) -> None:
         self._client = httpx2.Client(transport=transport, timeout=30)
         self._closing = threading.Event()
+        self._connections: WeakSet[Any] = WeakSet()
+        self._mutex = threading.Lock()
 
     async def send(self, outgoing: Outgoing) -> Reply:
         end = time.monotonic() + outgoing.timeout
@@ -155,7 +159,12 @@ class BlockingEngine:
         try:
             timeout = httpx2.Timeout(outgoing.timeout, read=read_timeout)
             request = self._client.build_request(
-                outgoing.method, outgoing.url, content=outgoing.content, headers=outgoing.headers, timeout=timeout
+                outgoing.method,
+                outgoing.url,
+                content=outgoing.content,
+                headers=outgoing.headers,
+                timeout=timeout,
+                extensions={"trace": self._trace},
             )
             return self._client.send(request, stream=True)
         except _transport_faults as error:
@@ -173,7 +182,18 @@ class BlockingEngine:
 
     async def close(self) -> None:
         self._closing.set()
+        with self._mutex:
+            connections = list(self._connections)
+        for connection in connections:
+            # Closing a socket does not wake the thread that reads from it.
+            with suppress(OSError):
+                connection.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self._client.close()
+
+    def _trace(self, event: str, details: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            with self._mutex:
+                self._connections.add(details["return_value"])
 
 
 class AsyncioEngine:

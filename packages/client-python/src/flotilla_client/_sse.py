@@ -52,7 +52,8 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that are whole now."""
-        text = self._decode(chunk).replace("\r\n", "\n")
+        # JSON holds no bare carriage return, and a proxy may have made CRLF of the ends of lines.
+        text = self._decode(chunk).replace("\r", "")
         self._pieces.append(text)
         # Joined only where an event may end: a large one comes in many pieces.
         if "\n" not in text:

@@ -106,7 +106,7 @@ class AsyncMemory(AsyncOperations):
 
         Repeated by the client only with an ``idempotency_key``. It is not atomic: after a fault repeat the whole of it.
         """
-        content = json_of({"collection": collection, "points": [point_fields(point) for point in points]})
+        content = upsert_content(collection, [json_of(point_fields(point)) for point in points])
         headers = {"idempotency-key": idempotency_key}
         repeatable = idempotency_key is not None
         query = {"wait": wait or None}
@@ -277,8 +277,8 @@ class Memory(Blocking[AsyncMemory]):
     get_many = blocking(AsyncMemory.get_many)
     delete = blocking(AsyncMemory.delete)
     set_payload = blocking(AsyncMemory.set_payload)
-    operation = blocking(AsyncOperations.operation)
-    wait_for = blocking(AsyncOperations.wait_for)
+    operation = blocking(AsyncMemory.operation)
+    wait_for = blocking(AsyncMemory.wait_for)
     embeddings = blocking(AsyncMemory.embeddings)
 
 
