@@ -78,7 +78,8 @@ class FakePlatform:
         if self.refuses_handshakes:
             return problem(401, "unknown_agent")
         self.nonces[body["agent_id"]] = body["nonce"] + f"server-{number}"
-        return answer({"client_nonce": body["nonce"], "server_nonce": f"server-{number}"})
+        nonces = {"client_nonce": body["nonce"], "server_nonce": f"server-{number}"}
+        return answer({**nonces, "public_key_fingerprint": "SHA256:a", "expires_in": 60})
 
     def _key(self, body: dict[str, str]) -> httpx2.Response:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -115,18 +116,20 @@ def test_a_message_without_an_answer_is_sent_again_under_its_key() -> None:
 
 
 def test_leaving_a_stream_closes_its_connection_and_cancels_nothing() -> None:
-    hung_up: list[bytes] = []
+    hung_up = threading.Event()
 
     def begins_and_waits(heard: Heard, connection: Connection) -> None:
         begins(heard, connection)
         connection.settimeout(5)
-        hung_up.append(connection.recv(1))
+        if connection.recv(1) == b"":
+            hung_up.set()
 
     with raw_server(begins_and_waits) as server, Flotilla(run_url=server.url, api_key="k") as fleet:
         with fleet.runs.stream("atlas", "Who?") as run:
             assert next(run).text == "wo"
+            assert not hung_up.is_set()
+        assert hung_up.wait(4)
         assert run.result is None
-    assert hung_up == [b""]
     assert len(server.heard) == 1
 
 

@@ -7,11 +7,14 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from flotilla_client.webhooks import (
@@ -31,6 +34,7 @@ KEY = bytes(range(24))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
 OTHER = "whsec_" + base64.b64encode(b"x" * 24).decode()
 NOW = 1_700_000_000
+README = Path(__file__).parents[1] / "README.md"
 
 
 def body_of(task: str = "1", agent: str = "whale", kind: str = "task.completed") -> bytes:
@@ -146,8 +150,8 @@ def test_requests_that_are_not_what_they_claim_are_refused() -> None:
         assert refused(broken, fields) == ("refused", 400, "invalid_body")
 
 
-def signature_of(body: bytes) -> str:
-    digest = hmac.new(KEY, f"msg_1.{NOW}.".encode() + body, hashlib.sha256).digest()
+def signature_of(body: bytes, now: int = NOW) -> str:
+    digest = hmac.new(KEY, f"msg_1.{now}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
 
 
@@ -242,3 +246,19 @@ def test_memory_is_bounded() -> None:
         store.finish(FinishedDelivery(f"lane-{number}", number, f"key-{number}"))
     assert [store.was_finished(f"key-{number}") for number in range(3)] == [False, True, True]
     assert [store.last_sequence(f"lane-{number}") for number in range(3)] == [None, None, 2]
+
+
+def test_the_receiver_of_the_readme_answers_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNING_SECRET", SECRET)
+    example: dict[str, Any] = {"__name__": "example"}
+    exec(re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[-1], example)
+    monkeypatch.setattr(example["Hook"], "log_message", lambda *_: None)
+    body, now = body_of(), int(time.time())
+    good = {**headers_of(body), "Webhook-Timestamp": str(now), "Webhook-Signature": signature_of(body, now)}
+    with example["ThreadingHTTPServer"](("127.0.0.1", 0), example["Hook"]) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        headers: list[dict[str, str]] = [{}, good, {**good, "Webhook-Signature": "v1,AAAA"}]
+        statuses = [httpx2.post(url, content=body, headers=each).status_code for each in headers]
+        server.shutdown()
+    assert statuses == [400, 200, 401]

@@ -25,10 +25,12 @@ _RENEW_SHARE = 0.1
 
 
 class Challenge(BaseModel):
-    """The gateway's half of a handshake."""
+    """The gateway's half of a handshake; it expires after `expires_in` seconds."""
 
     client_nonce: str
     server_nonce: str
+    public_key_fingerprint: str
+    expires_in: float
 
 
 class GatewayKey(BaseModel):
@@ -39,9 +41,11 @@ class GatewayKey(BaseModel):
 
 
 class CustomToken(BaseModel):
-    """A token that an identity provider trades for an ID token."""
+    """A token that an identity provider trades for an ID token, within `expires_in` seconds."""
 
     custom_token: str = Field(alias="customToken", repr=False)
+    expires_in: float = Field(alias="expiresIn")
+    agent: dict[str, str]
 
 
 HANDSHAKE = endpoint("vector", "POST", "/v1/auth/handshake", Challenge, body="agent_id nonce", open=True)

@@ -20,7 +20,7 @@ _CREATE_NOTE = endpoint(
     "POST",
     "/fleet_notes",
     Note,
-    body="subject body priority status thread_id parent_id",
+    body="subject body priority thread_id parent_id",
     repeatable=False,
 )
 _LIST_NOTES = endpoint("hub", "GET", "/fleet_notes", list[Note], query="limit cursor thread_id status priority author")
@@ -31,7 +31,7 @@ _CHANGE_NOTE = endpoint(
 )
 _NOTE_EVENTS = endpoint("hub", "GET", "/fleet_notes/events", Note)
 _THREAD = endpoint("hub", "GET", "/fleet_notes/{id}/thread", list[Note], query="limit cursor")
-_CREATE_GOAL = endpoint("hub", "POST", "/goals", Goal, body="title description priority status", repeatable=False)
+_CREATE_GOAL = endpoint("hub", "POST", "/goals", Goal, body="title description priority", repeatable=False)
 _LIST_GOALS = endpoint("hub", "GET", "/goals", list[Goal], query="limit cursor status priority author")
 _GET_GOAL = endpoint("hub", "GET", "/goals/{id}", Goal)
 _CHANGE_GOAL = endpoint("hub", "PATCH", "/goals/{id}", Goal, body="title description priority status", repeatable=False)
