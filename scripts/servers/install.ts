@@ -197,7 +197,7 @@ async function installFromDebian(tool: string, debian: string, inside: string): 
 }
 
 /** Fills a folder next to the final one and renames it, so that a broken download is never taken for a whole one. */
-async function install(
+export async function install(
   name: string,
   proof: string,
   fill: (folder: string) => Promise<unknown>,

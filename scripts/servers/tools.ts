@@ -12,6 +12,7 @@ import {
   installRegistry,
   installRegistrySerde,
 } from './install.ts'
+import { installPythonClientTools } from './python.ts'
 
 /** Google's Agent Development Kit, as a folder for PYTHONPATH. */
 export function installAdk(): Promise<string> {
@@ -51,6 +52,7 @@ export const tools: Record<string, () => Promise<unknown>> = {
   'registry-serde': installRegistrySerde,
   cryptography: installCryptography,
   openai: installOpenai,
+  'python-client': installPythonClientTools,
   'asyncapi-parser': installAsyncApiParser,
   helm: installHelm,
 }
