@@ -41,9 +41,9 @@ it('repeats writes, starts a run that showed nothing again, and tells of one tha
     const program = await startPython(join(projectFolder, 'test', 'support', 'python', 'restart.py'), {
       FLOTILLA_HOME: home,
     })
-    const stored = () => program.told().filter((line) => 'stored' in line).length
+    const stored = () => program.printed().filter((line) => 'stored' in line).length
     await eventually('both agents are at work, and texts are stored', () => {
-      const shown = program.told().some(({ text }) => text === 'first words')
+      const shown = program.printed().some(({ text }) => text === 'first words')
       return shown && node.runs.length === 2 && stored() > 2
     })
     first.child.kill('SIGKILL')
@@ -52,8 +52,8 @@ it('repeats writes, starts a run that showed nothing again, and tells of one tha
     await startFlotilla(home, { env: samePorts(first.addresses) })
     expect(await program.finished, program.stderr()).toBe(0)
 
-    const told = program.told()
-    const of = (agent: string) => told.filter((line) => line.agent === agent)
+    const printed = program.printed()
+    const of = (agent: string) => printed.filter((line) => line.agent === agent)
     expect(of('talker').slice(1)).toEqual([
       { agent: 'talker', text: 'first words' },
       { agent: 'talker', status: 'failed', code: 'node_lost', attempt: 1 },
@@ -63,7 +63,7 @@ it('repeats writes, starts a run that showed nothing again, and tells of one tha
       { agent: 'thinker', status: 'completed', code: null, attempt: 2 },
     ])
     expect(stored()).toBeGreaterThan(storedBefore)
-    expect(told.at(-1)).toEqual({ count: 20 * stored(), lost: [] })
+    expect(printed.at(-1)).toEqual({ count: 20 * stored(), lost: [] })
   } finally {
     await node.close()
   }

@@ -1,4 +1,4 @@
-/** The Python client: its own tests beside a platform, its linters, and its package in an empty environment. */
+/** The Python client: its own tests next to a platform, its linters, and its package in an empty environment. */
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'

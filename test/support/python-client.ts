@@ -1,4 +1,4 @@
-/** The Python client beside a platform: programs that use it, and what its own tools say of it. */
+/** The Python client next to a platform: programs that use it, and what its own tools say of it. */
 
 import { execFile, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -18,7 +18,11 @@ function environment(env: Record<string, string>): NodeJS.ProcessEnv {
 }
 
 /** Runs Python with the client to its end; rejects with everything that it said. */
-export async function runPython(args: string[], env: Record<string, string> = {}, cwd = clientFolder): Promise<string> {
+export async function runPython(
+  args: string[],
+  env: Record<string, string> = {},
+  cwd = clientFolder,
+): Promise<string> {
   const python = await installPythonClientTools()
   const options = { cwd, env: environment(env), timeout: 240_000, maxBuffer: 16 << 20 }
   try {
@@ -31,13 +35,13 @@ export async function runPython(args: string[], env: Record<string, string> = {}
 
 export interface PythonProgram {
   /** What it has printed, a JSON document a line. */
-  told(): Record<string, unknown>[]
+  printed(): Record<string, unknown>[]
   /** Resolves with its exit code. */
   finished: Promise<number | null>
   stderr(): string
 }
 
-/** Starts a program that goes on beside the test; it is killed when the test ends. */
+/** Starts a program that goes on while the test runs; it is killed when the test ends. */
 export async function startPython(file: string, env: Record<string, string>): Promise<PythonProgram> {
   const python = await installPythonClientTools()
   const child = spawn(python, [file], { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] })
@@ -56,11 +60,11 @@ export async function startPython(file: string, env: Record<string, string>): Pr
     child.kill('SIGKILL')
     await finished
   })
-  const told = () => {
+  const printed = () => {
     const lines = stdout.split('\n').slice(0, -1)
     return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
   }
-  return { told, finished, stderr: () => stderr }
+  return { printed, finished, stderr: () => stderr }
 }
 
 /** The agent of the Python tests, with an agent key that they find in the data directory. */

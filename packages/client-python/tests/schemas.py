@@ -75,7 +75,7 @@ def matches(document: Schema, schema: Schema, member: Any) -> bool:
         return True
     origin = get_origin(member)
     if origin is Literal:
-        return False  # Beside each stands str, since a newer platform may have other values.
+        return False  # Each comes with str, since a newer platform may have other values.
     if kind == "array":
         return origin is list
     if kind == "object":

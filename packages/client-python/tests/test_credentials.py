@@ -204,7 +204,7 @@ def test_secrets_are_in_no_repr_log_or_fault(platform: FakePlatform, caplog: pyt
 @pytest.mark.parametrize(
     "pem", ["no key", "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIG\n-----END PRIVATE KEY-----"]
 )
-def test_a_key_that_is_none_is_told_without_its_text(pem: str, platform: FakePlatform) -> None:
+def test_a_key_that_is_none_is_reported_without_its_text(pem: str, platform: FakePlatform) -> None:
     with platform.client(private_key_pem=pem) as fleet, pytest.raises(ValueError, match="no PKCS#8 PEM") as raised:
         fleet.api_key()
     assert raised.value.__cause__ is None

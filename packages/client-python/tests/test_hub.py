@@ -54,7 +54,7 @@ def test_the_cursor_is_that_of_the_next_page(link: str | None, cursor: str | Non
     assert next_of(link) == cursor
 
 
-def test_faulty_fields_are_told(platform: FakePlatform) -> None:
+def test_faulty_fields_are_named(platform: FakePlatform) -> None:
     errors = [{"path": "/subject", "message": "must not be empty"}]
     platform.script = [problem(422, "validation_failed", errors=errors, earliest="0:1")]
     with platform.client() as fleet, pytest.raises(Invalid) as raised:

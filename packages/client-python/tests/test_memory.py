@@ -57,7 +57,7 @@ def test_points_are_sent_by_the_names_of_the_interface(platform: FakePlatform) -
 
 
 @pytest.mark.parametrize(
-    ("point", "told"),
+    ("point", "reason"),
     [
         (Point(id="a"), "needs a vector or a text"),
         (Point(id="a", vector=[1.0], text="a"), "and not both"),
@@ -68,9 +68,9 @@ def test_points_are_sent_by_the_names_of_the_interface(platform: FakePlatform) -
     ],
 )
 def test_points_that_cannot_be_are_refused_before_anything_is_sent(
-    point: Any, told: str, platform: FakePlatform
+    point: Any, reason: str, platform: FakePlatform
 ) -> None:
-    with platform.client() as fleet, pytest.raises(ValueError, match=told):
+    with platform.client() as fleet, pytest.raises(ValueError, match=reason):
         fleet.memory.upsert("posts", [point])
     assert platform.sent == []
 

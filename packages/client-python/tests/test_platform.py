@@ -108,7 +108,7 @@ def test_notes_and_goals_are_kept_by_version(fleet: Flotilla) -> None:
     assert first.items[0].id != second.items[0].id
 
 
-def test_changes_of_notes_are_told_as_they_come(fleet: Flotilla) -> None:
+def test_changes_of_notes_are_given_as_they_come(fleet: Flotilla) -> None:
     with fleet.notes.events() as events:
         assert next(events).kind == "ready"
         note = fleet.notes.create("Seen", "b")

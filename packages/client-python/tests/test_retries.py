@@ -1,4 +1,4 @@
-"""What is repeated, for how long and after which waits. The cases are shared with the client in TypeScript."""
+"""Which calls are repeated, for how long and after which waits. The cases are shared with the client in TypeScript."""
 
 from __future__ import annotations
 

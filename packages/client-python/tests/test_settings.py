@@ -48,13 +48,13 @@ def test_arguments_come_before_variables_and_those_before_the_data_directory(tmp
 
 
 @pytest.mark.parametrize("url", ["ftp://user:secret@a", "http://", "http://user:secret@:80:80"])
-def test_an_address_that_is_none_is_told_without_its_text(url: str) -> None:
+def test_an_address_that_is_none_is_reported_without_its_text(url: str) -> None:
     with pytest.raises(ValueError, match="no http or https URL") as raised:
         settings_of(Options(urls={"hub": url}), {})
     assert "secret" not in str(raised.value)
 
 
-def test_the_only_agent_of_the_data_directory_is_meant_beside_those_of_the_platform(tmp_path: Path) -> None:
+def test_the_only_agent_of_the_data_directory_is_meant_without_those_of_the_platform(tmp_path: Path) -> None:
     directory(tmp_path, "rover", own=("atlas", "whale"))
     settings = settings_of(Options(), {"FLOTILLA_HOME": str(tmp_path)})
     assert settings.agent_id == "rover"

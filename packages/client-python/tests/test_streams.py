@@ -228,7 +228,7 @@ def record(offset: int) -> dict[str, Any]:
     return {"partition": 0, "offset": offset, "timestamp": "t", "key": "k", "headers": {}, "value": {"n": offset}}
 
 
-def test_records_begin_where_they_are_told_and_go_on_behind_a_cut() -> None:
+def test_records_begin_where_they_are_changes_seen_and_go_on_behind_a_cut() -> None:
     def first(heard: Heard, connection: Connection) -> None:
         assert heard.line == "GET /api/v1/log/topics/hub.records/records?from=0%3A1 HTTP/1.1"
         begin_stream(connection)
@@ -263,7 +263,7 @@ def test_present_records_have_the_position_behind_each() -> None:
     assert "from=e2%2F0%3A1%2C1%3A6" in server.heard[1].line
 
 
-def test_changes_of_notes_are_told_with_what_is_not_known() -> None:
+def test_changes_of_notes_are_changes_seen_with_what_is_not_known() -> None:
     note = json.dumps(
         {
             **{"id": 1, "subject": "s", "body": "b", "priority": "normal", "status": "active", "thread_id": "t"},
@@ -283,10 +283,10 @@ def test_changes_of_notes_are_told_with_what_is_not_known() -> None:
 
     with raw_server(playing([changes, reset])) as server, Flotilla(hub_url=server.url, api_key="k") as fleet:
         with fleet.notes.events() as events:
-            told = [next(events) for _ in range(3)]
-    assert [(one.kind, one.id) for one in told] == [("ready", "p1"), ("change", "p2"), ("reset", "p9")]
-    assert told[1].record is not None
-    assert told[1].record.subject == "s"
+            changes_seen = [next(events) for _ in range(3)]
+    assert [(one.kind, one.id) for one in changes_seen] == [("ready", "p1"), ("change", "p2"), ("reset", "p9")]
+    assert changes_seen[1].record is not None
+    assert changes_seen[1].record.subject == "s"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])

@@ -99,7 +99,7 @@ def test_a_late_copy_is_stale_and_a_lane_may_begin_again() -> None:
     assert [task for task, _ in handler.seen] == ["9", "new", "newer"]
 
 
-def test_missing_events_are_told_and_replays_come_behind_later_ones() -> None:
+def test_missing_events_are_reported_and_replays_come_behind_later_ones() -> None:
     receiver, handler = receiver_of(), Handler()
     receive(receiver, handler, "1", 1)
     receive(receiver, handler, "4", 4, 3)
@@ -183,7 +183,7 @@ def test_a_header_that_is_there_twice_counts_as_missing() -> None:
     assert receiver_of().receive(twice, body, Handler()).reason == "missing_header"
 
 
-def test_threads_of_a_lane_wait_in_their_order_and_too_many_are_told() -> None:
+def test_threads_of_a_lane_wait_in_their_order_and_too_many_are_refused() -> None:
     receiver, order = receiver_of(), list[str]()
     begun, goes_on = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Makes the blocking form of what is written once as coroutines."""
+"""Makes the blocking form of calls that are written once, as coroutines."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _fault(error: Exception, outgoing: Outgoing, is_closed: bool) -> FlotillaError:
-    """The fault of an attempt without an answer; what an address holds beside its host may be secret."""
+    """The fault of an attempt without an answer; it names the host alone, as an address may hold a password."""
     if is_closed:
         return own_error("closed", "the client was closed")
     host = httpx2.URL(outgoing.url).netloc.decode("ascii", "replace")

@@ -180,6 +180,6 @@ def _address(given: str) -> str:
     except httpx2.InvalidURL:
         url = httpx2.URL("")
     if url.scheme not in ("http", "https") or not url.host:
-        # What an address holds beside its host may be secret.
+        # An address may hold a password.
         raise ValueError("an address of the platform is no http or https URL")
     return text.rstrip("/")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of a request: where it is, as a JSON pointer or a dotted path, and what is wrong there."""
+    """One fault of a request: where it is, as a JSON pointer or a dotted path, and the reason."""
 
     path: str
     message: str

@@ -21,7 +21,7 @@ class ComponentHealth(Model):
 
 
 class HealthComponents(Model):
-    """What the vector gateway stands on."""
+    """The parts of the vector gateway."""
 
     proxy: ComponentHealth
     api: ComponentHealth

@@ -42,7 +42,7 @@ class AsyncWebhooks:
         """Returns once the log holds a delivery for each target; nothing is delivered yet then.
 
         ``ts`` is in seconds since 1970, by default now; ``targets`` restricts the event to those. Repeated after a
-        fault: receivers drop what comes twice. Raises BadRequest `unknown_target`, and Invalid `secret_in_payload`
+        fault: receivers drop duplicates. Raises BadRequest `unknown_target`, and Invalid `secret_in_payload`
         where the result holds a secret.
         """
         body = {
