@@ -24,6 +24,7 @@ from flotilla_client import (
     NotFound,
     Point,
     PreconditionFailed,
+    TopicRecord,
 )
 
 pytestmark = pytest.mark.platform
@@ -127,9 +128,9 @@ def test_agents_answer_in_sessions(fleet: Flotilla) -> None:
         said = [event.text for event in run]
     assert run.result is not None
     assert (run.result.status, run.session_id) == ("completed", answer.run.session_id)
-    again = fleet.runs.resume(str(run.id))
+    again = fleet.runs.resume(run.run_id)
     assert [event.text for event in again] == [text for text in said if text]
-    assert fleet.runs.get(str(run.id)).message == "Who?"
+    assert fleet.runs.get(run.run_id).message == "Who?"
     assert next(fleet.runs.all(metadata={"ticket": "7"})).run_id == answer.run.run_id
     session = answer.run.session_id
     assert [event.author for event in fleet.runs.sessions.events(session).items[:2]] == ["user", "ATLAS"]
@@ -153,6 +154,7 @@ def test_a_dispatch_reaches_every_agent(fleet: Flotilla) -> None:
     dispatch = fleet.runs.dispatch("What do you know about the lighthouse?")
     stream = fleet.runs.dispatches.stream(dispatch.goal_id)
     authors = {event.author for event in stream}
+    assert (stream.goal_id, stream.run_id) == (dispatch.goal_id, "")
     assert {"ATLAS", "WHALE"} <= authors
     assert stream.result is not None
     assert stream.result.status in ("completed", "partial")
@@ -180,8 +182,10 @@ async def test_an_agent_key_opens_the_main_api_and_the_log(agent_key: str) -> No
         assert (me.slug, me.kind) == ("rover", "agent")
         assert (await fleet.main.brain_state()).as_of
         note = await fleet.notes.create("By the main API's token", "b")
-        present = [record async for record in fleet.records("hub.records", follow=False)]
-        assert note.id in [record.value["id"] for record in present]
+        present: list[TopicRecord] = []
+        while note.id not in [record.value["id"] for record in present]:  # It reaches the log a moment later.
+            await asyncio.sleep(0.1)
+            present = [record async for record in fleet.records("hub.records", follow=False)]
         following = fleet.records("hub.records", present[-1].position)
         # The pages name only the partitions that were read, so others come from their beginning.
         known = {(record.partition, record.offset) for record in present}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +189,17 @@ def test_other_limits_share_connections_and_credentials(platform: FakePlatform, 
         search(fleet)
     assert platform.handshakes == 1
     assert len(platform.sent) == 4
+
+
+def test_the_trace_of_the_caller_is_carried_where_it_has_one(
+    platform: FakePlatform, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with platform.client() as fleet:
+        search(fleet)
+        tracing = types.SimpleNamespace(inject=lambda headers: headers.update(traceparent="00-1-2-01"))
+        monkeypatch.setitem(sys.modules, "opentelemetry.propagate", tracing)
+        search(fleet)
+    assert [request.headers.get("traceparent") for request in platform.sent] == [None, "00-1-2-01"]
 
 
 def test_the_page_of_a_proxy_is_a_fault_with_its_status(platform: FakePlatform, clock: Clock) -> None:

@@ -80,7 +80,7 @@ def test_a_stream_that_is_cut_gives_each_event_once() -> None:
     with raw_server(playing([begins, goes_on, away, shuts_down, ends])) as server:
         with Flotilla(run_url=server.url, api_key="k") as fleet, fleet.runs.stream("ATLAS", "Who?") as run:
             texts = [event.text for event in run]
-            assert (run.id, run.session_id, run.last_event_id) == ("run_1", "s1", 2)
+            assert (run.run_id, run.session_id, run.last_event_id) == ("run_1", "s1", 2)
             assert run.result is not None
             assert run.result.status == "completed"
             assert list(run) == []

@@ -99,6 +99,17 @@ def test_a_late_copy_is_stale_and_a_lane_may_begin_again() -> None:
     assert [task for task, _ in handler.seen] == ["9", "new", "newer"]
 
 
+def test_a_duplicate_moves_its_lane_on_and_never_back() -> None:
+    receiver, handler = receiver_of(), Handler()
+    receive(receiver, handler, "1", 1)
+    receive(receiver, handler, "5", 5, 1)
+    assert receive(receiver, handler, "1", 1).what == "duplicate"
+    assert receive(receiver, handler, "4", 4, 3).what == "stale"
+    assert receive(receiver, handler, "5", 7, 5).what == "duplicate"
+    assert receive(receiver, handler, "8", 8, 7).what == "handled"
+    assert handler.seen[-1][1].gap is None
+
+
 def test_missing_events_are_reported_and_replays_come_behind_later_ones() -> None:
     receiver, handler = receiver_of(), Handler()
     receive(receiver, handler, "1", 1)

@@ -13,7 +13,7 @@ def tell(**fields: object) -> None:
 
 def ask(fleet: Flotilla, agent: str) -> None:
     with fleet.runs.stream(agent, "Go on.", idempotency_key=f"{agent}-1") as run:
-        tell(agent=agent, run=run.id)
+        tell(agent=agent, run=run.run_id)
         for event in run:
             tell(agent=agent, text=event.text)
     result = run.result

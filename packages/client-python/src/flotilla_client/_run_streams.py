@@ -68,9 +68,14 @@ class AsyncEventStream(Generic[R]):
         self.result: R | None = None
 
     @property
-    def id(self) -> str | int | None:
-        """The run id, or the goal id of a dispatch; None before the stream is entered or iterated."""
-        return self._begun.id if self._begun is not None else None
+    def run_id(self) -> str:
+        """The run; empty for a dispatch, and before the stream is entered or iterated."""
+        return self._begun.id if self._begun is not None and isinstance(self._begun.id, str) else ""
+
+    @property
+    def goal_id(self) -> int:
+        """The goal of a dispatch; 0 for a run, and before the stream is entered or iterated."""
+        return self._begun.id if self._begun is not None and isinstance(self._begun.id, int) else 0
 
     @property
     def session_id(self) -> str | None:
@@ -157,9 +162,14 @@ class EventStream(Generic[R]):
         self._stream = stream
 
     @property
-    def id(self) -> str | int | None:
-        """The run id, or the goal id of a dispatch; None before the stream is entered or iterated."""
-        return self._stream.id
+    def run_id(self) -> str:
+        """The run; empty for a dispatch, and before the stream is entered or iterated."""
+        return self._stream.run_id
+
+    @property
+    def goal_id(self) -> int:
+        """The goal of a dispatch; 0 for a run, and before the stream is entered or iterated."""
+        return self._stream.goal_id
 
     @property
     def session_id(self) -> str | None:

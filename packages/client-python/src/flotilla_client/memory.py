@@ -57,9 +57,9 @@ class AsyncMemory(AsyncOperations):
     ) -> list[str]:
         """Stores a text, a point, or any number of either, and returns their ids.
 
-        A point without an id gets a new one, so that the same text twice is two points. Returns once searches find them;
-        with ``wait=False`` once they are accepted. Requests of at most 1,000 points and 4 MiB are sent one after the
-        other, each repeated where that helps.
+        A point without an id gets a new one, so that the same text twice is two points. Returns once searches find
+        them; with ``wait=False`` once they are accepted. Requests of at most 1,000 points and 4 MiB are sent one
+        after the other, each repeated where that helps.
         """
         given = [what] if isinstance(what, (str, Point, Mapping)) else what
         points = [point_fields({"text": one} if isinstance(one, str) else one, new_id=True) for one in given]
