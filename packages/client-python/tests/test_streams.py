@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -121,8 +122,10 @@ def test_leaving_a_stream_closes_its_connection_and_cancels_nothing() -> None:
     def begins_and_waits(heard: Heard, connection: Connection) -> None:
         begins(heard, connection)
         connection.settimeout(5)
-        if connection.recv(1) == b"":
-            hung_up.set()
+        # Closing with an event unread resets the connection.
+        with suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+        hung_up.set()
 
     with raw_server(begins_and_waits) as server, Flotilla(run_url=server.url, api_key="k") as fleet:
         with fleet.runs.stream("atlas", "Who?") as run:
