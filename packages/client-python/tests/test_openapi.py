@@ -22,6 +22,9 @@ pytestmark = pytest.mark.platform
 WHOLE = ("vector", "hub", "run", "webhook")
 NOT_CALLED = {
     ("webhook", "GET", "/health"): "for those who operate the relay",
+    ("run", "GET", "/openai/models"): "for clients of OpenAI",
+    ("run", "GET", "/openai/models/{model}"): "for clients of OpenAI",
+    ("run", "POST", "/openai/chat/completions"): "for clients of OpenAI",
 }
 NOT_SENT = {
     ("vector", "/v1/embeddings"): {"model", "encoding_format", "dimensions", "user"},  # For clients of OpenAI.

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -159,6 +160,27 @@ def test_a_dispatch_reaches_every_agent(fleet: Flotilla) -> None:
     assert stream.result is not None
     assert stream.result.status in ("completed", "partial")
     assert fleet.runs.dispatches.get(dispatch.goal_id).counts.total == stream.result.counts.total
+
+
+def test_a_schedule_fires_and_its_run_is_found(fleet: Flotilla) -> None:
+    at = datetime.now(UTC) + timedelta(seconds=2)
+    made = fleet.schedules.create(agent="ATLAS", message="Any news?", at=at, session=f"clock-{uuid4().hex[:8]}")
+    assert (made.agent, made.owner, made.paused) == ("ATLAS", "rover", False)
+    assert made.id in [one.id for one in fleet.schedules.list().items]
+    for _ in range(300):
+        fired = fleet.schedules.runs(made.id).items
+        if fired and fired[0].status == "completed":
+            break
+        time.sleep(0.1)
+    assert [one.status for one in fired] == ["completed"]
+    assert fleet.runs.get(fired[0].run_id or "").session_id == made.session
+    daily = fleet.schedules.update(made.id, at=None, cron="0 7 * * *", timezone="Europe/Berlin", paused=True)
+    assert (daily.cron, daily.at, daily.next_at, daily.paused) == ("0 7 * * *", None, None, True)
+    with pytest.raises(ValueError, match="time zone"):
+        fleet.schedules.update(made.id, ends_at=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the fault
+    assert fleet.schedules.delete(made.id).deleted
+    with pytest.raises(NotFound):
+        fleet.schedules.get(made.id)
 
 
 def test_events_are_fired_and_state_is_shown(fleet: Flotilla) -> None:

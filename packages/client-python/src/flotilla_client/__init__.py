@@ -33,7 +33,7 @@ from .errors import (
 from .hub_models import Change, Goal, Note, Page
 from .memory_models import Accepted, Collection, Filter, Hit, Operation, Point, ScrolledPoint, Search, StoredPoint
 from .platform_models import TopicRecord
-from .run_models import Agent, Dispatch, Run, RunAnswer, RunEvent, RunOptions, Session
+from .run_models import Agent, Dispatch, Run, RunAnswer, RunEvent, RunOptions, Schedule, ScheduledRun, Session
 
 __all__ = [
     "Accepted",
@@ -70,6 +70,8 @@ __all__ = [
     "RunEvent",
     "RunFailed",
     "RunOptions",
+    "Schedule",
+    "ScheduledRun",
     "ScrolledPoint",
     "Search",
     "ServerFault",

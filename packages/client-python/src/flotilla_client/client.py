@@ -23,6 +23,7 @@ from .memory import AsyncMemory, Memory
 from .platform_models import AgentDebug, Health, Stats, TopicRecord
 from .records import records_of
 from .runs import AsyncRuns, Runs
+from .schedules import AsyncSchedules, Schedules
 from .sessions import Agents, AsyncAgents
 from .webhook_calls import AsyncWebhooks, Webhooks
 
@@ -106,6 +107,7 @@ class AsyncFlotilla:
         self.goals = AsyncGoals(core)
         self.runs = AsyncRuns(core)
         self.agents = AsyncAgents(core)
+        self.schedules = AsyncSchedules(core)
         self.webhooks = AsyncWebhooks(core)
         self.main = AsyncMain(core)
 
@@ -184,6 +186,7 @@ class Flotilla:
         self.goals = Goals(calls.goals)
         self.runs = Runs(calls.runs)
         self.agents = Agents(calls.agents)
+        self.schedules = Schedules(calls.schedules)
         self.webhooks = Webhooks(calls.webhooks)
         self.main = Main(calls.main)
 

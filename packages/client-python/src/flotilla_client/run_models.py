@@ -191,6 +191,67 @@ class SessionDeleted(CamelModel):
     deleted: bool
 
 
+class Schedule(CamelModel):
+    """A message that goes to an agent, or to all, by the clock.
+
+    Attributes:
+        agent: Its codename; None: all agents.
+        message: In lists the first 200 characters.
+        parts: As they were sent, where it is shown alone.
+        next_at: None: it fires no more, or is paused.
+        failures: In a row, up to now; at ten it is paused.
+
+    """
+
+    id: str
+    name: str | None
+    agent: str | None
+    dispatch: bool
+    message: str
+    parts: list[Any] | None = None
+    cron: str | None
+    timezone: str
+    at: str | None
+    session: str
+    missed: str
+    paused: bool
+    paused_reason: str | None
+    ends_at: str | None
+    next_at: str | None
+    last_at: str | None
+    last_run_id: str | None
+    last_goal_id: int | None
+    failures: int
+    owner: str
+    created_at: str
+    updated_at: str
+
+
+class ScheduleDeleted(CamelModel):
+    """A schedule that is gone."""
+
+    id: str
+    deleted: bool
+
+
+class FiringError(CamelModel):
+    """Why nothing was started, or the run failed."""
+
+    code: str
+    message: str
+
+
+class ScheduledRun(CamelModel):
+    """A planned time that has come. ``status`` is that of its run or dispatch, `refused` or `missed`."""
+
+    planned_at: str
+    fired_at: str
+    run_id: str | None
+    goal_id: int | None
+    status: str
+    error: FiringError | None
+
+
 class Agent(CamelModel):
     """An agent that takes messages; `slug` is its path at the run gateway, `up` says whether its node answers."""
 
