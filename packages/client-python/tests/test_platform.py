@@ -177,7 +177,7 @@ def test_a_schedule_fires_and_its_run_is_found(fleet: Flotilla) -> None:
     daily = fleet.schedules.update(made.id, at=None, cron="0 7 * * *", timezone="Europe/Berlin", paused=True)
     assert (daily.cron, daily.at, daily.next_at, daily.paused) == ("0 7 * * *", None, None, True)
     with pytest.raises(ValueError, match="time zone"):
-        fleet.schedules.update(made.id, ends_at=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the fault
+        fleet.schedules.update(made.id, ends_at=datetime(2030, 1, 1))
     assert fleet.schedules.delete(made.id).deleted
     with pytest.raises(NotFound):
         fleet.schedules.get(made.id)

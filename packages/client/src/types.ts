@@ -292,6 +292,10 @@ export interface BrainState {
   /** Goals by their status. */
   goals: Record<string, number>
   notes: number
+  /** Runs by their status. */
+  runs: Record<string, number>
+  /** Those that have a time to come, and those that are paused. */
+  schedules: { active: number; paused: number }
   /** `last_status` is null where the last call had no answer, or there was none. */
   webhooks: Record<string, { lag: number; last_status: number | null }>
   log: { groups: Record<string, number> }

@@ -178,6 +178,7 @@ class BrainState(Model):
     goals: dict[str, int]
     notes: int
     runs: dict[str, int]
+    schedules: dict[str, int]
     webhooks: dict[str, JsonObject]
     log: LogState
     as_of: str
