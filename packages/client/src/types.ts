@@ -284,17 +284,14 @@ export interface BrainState {
     slug: string
     name: string
     role: string
-    /** null: no node runs it. */
     node: { status: string; last_seen: string } | null
   }[]
   /** Points of each collection. */
   collections: Record<string, number>
-  /** Goals by their status. */
+  /** By their status. */
   goals: Record<string, number>
-  notes: number
-  /** Runs by their status. */
   runs: Record<string, number>
-  /** Those that have a time to come, and those that are paused. */
+  notes: number
   schedules: { active: number; paused: number }
   /** `last_status` is null where the last call had no answer, or there was none. */
   webhooks: Record<string, { lag: number; last_status: number | null }>
