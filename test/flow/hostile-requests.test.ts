@@ -160,15 +160,27 @@ async function faultOf(
   // Passwords are checked a few at a time: on a busy machine some of these are asked to come again.
   const isOverload = answer.status === 503 && text.includes('"code":"overloaded"')
   if (answer.status >= 500 && !isOverload) return shown
-  if (!answer.headers.get('content-type')?.startsWith('application/problem+json'))
-    return `no problem: ${shown}`
+  const kind = answer.headers.get('content-type')
+  if (path.startsWith('/openai/') && kind?.startsWith('application/json')) return openAiFaultOf(text, shown)
+  if (!kind?.startsWith('application/problem+json')) return `no problem: ${shown}`
   const problem = JSON.parse(text) as { status: number; code: string; errors?: object[] }
   if (problem.status !== answer.status || !(problem.code in errorCodes)) return `no known code: ${shown}`
   if (/node_modules|\n\s+at |\.ts:\d/.test(text)) return `shows our insides: ${shown}`
   if (problem.code === 'validation_failed' && !problem.errors?.length) return `names no fault: ${shown}`
-  // An address that became another one is no address of the operation.
-  const elsewhere = problem.code === 'not_found' || problem.code === 'method_not_allowed'
+  // An address that became another one, or is none, is no address of the operation.
+  const notFound = problem.code === 'not_found' || problem.code === 'method_not_allowed'
+  const elsewhere = notFound || (path.startsWith('/openai/') && problem.code === 'bad_request')
   if (!elsewhere && !documentedCodes(request.operation, answer.status).includes(problem.code))
     return `not in the description: ${shown}`
+  return undefined
+}
+
+/** The same of a fault in the form of OpenAI's API, whose description names no codes. */
+function openAiFaultOf(text: string, shown: string): string | undefined {
+  const { error } = JSON.parse(text) as { error?: { code?: string; message?: string; param?: string | null } }
+  if (!error?.message || error.param === undefined) return `not in OpenAI's form: ${shown}`
+  if (error.code !== 'model_not_found' && !(error.code! in errorCodes)) return `no known code: ${shown}`
+  if (/node_modules|\n\s+at |\.ts:\d/.test(text)) return `shows our insides: ${shown}`
+  if (error.code === 'validation_failed' && error.param === null) return `names no fault: ${shown}`
   return undefined
 }

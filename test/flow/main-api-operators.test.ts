@@ -345,7 +345,7 @@ test('collections show their points, and brain state all of it', async () => {
     as_of: expect.stringMatching(/Z$/),
   })
   expect(Object.keys(state).sort()).toEqual([
-    ...['agents', 'as_of', 'collections', 'goals', 'log', 'notes', 'runs', 'webhooks'],
+    ...['agents', 'as_of', 'collections', 'goals', 'log', 'notes', 'runs', 'schedules', 'webhooks'],
   ])
 })
 

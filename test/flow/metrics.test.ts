@@ -111,7 +111,7 @@ function listedInDocs(): Listed[] {
 
 const ownLabels: Record<string, string> = { histogram: 'le', summary: 'quantile' }
 /** Base units, and things counted; a p95 is named by its unit as well. */
-const units = /_(seconds|bytes|records|points|keys|calls|searches|letters|partition|engine)$/
+const units = /_(seconds|bytes|records|points|keys|calls|searches|letters|schedules|partition|engine)$/
 
 describe('docs/metrics.md', () => {
   test('lists every metric of a running platform, with its type and its labels', async () => {

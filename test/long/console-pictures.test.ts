@@ -27,7 +27,7 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 let platform: ConsolePlatform & RunsPlatform
 let page: Page
 let folder: string
-let ids: { run: string; dispatch: string }
+let ids: { run: string; dispatch: string; schedule: string }
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'fl-'))
   const file = join(folder, 'targets.yaml')
@@ -49,7 +49,7 @@ async function seed(): Promise<typeof ids> {
   const made = async (path: string, body: object) => {
     const answer = await call(platform.baseUrl, path, { method: 'POST', key, body })
     expect([201, 202], answer.text).toContain(answer.status)
-    return answer.json.data as { runId: string; goalId: number }
+    return answer.json.data as { runId: string; goalId: number; id: string }
   }
   await made('/api/v1/agents', { agent_id: 'scout', role: 'researcher', tier: 'research-agent' })
   await made('/api/v1/agent-keys', { agent_id: 'scout', label: 'on the build machine' })
@@ -59,10 +59,12 @@ async function seed(): Promise<typeof ids> {
   const newMessage = { role: 'user', parts: [{ text: 'Is the lamp repaired?' }] }
   const { runId } = await made('/api/v1/runs', { appName: 'ATLAS', newMessage })
   const { goalId } = await made('/api/v1/dispatches', { message: 'Report.' })
+  const daily = { agent: 'ATLAS', message: 'Any news?', cron: '30 7 * * *', name: 'mornings' }
+  const { id: schedule } = await made('/api/v1/schedules', daily)
   await made('/api/v1/webhooks/targets/nobody/test', {})
   const bad = { key: Buffer.from('bad'), value: Buffer.from('bad') }
   await platform.platform.engines.eventLog.append('audit.events', 0, [bad])
-  return { run: runId, dispatch: String(goalId) }
+  return { run: runId, dispatch: String(goalId), schedule }
 }
 
 /** Address → heading, and the button of each dialog that it has. */
@@ -74,6 +76,8 @@ const pages: [path: string | (() => string), heading: string | RegExp, dialogs?:
   ['people', 'People', ['Add a person', /^Role of vera/, /^Remove vera/]],
   ['runs', 'Runs', ['Send a message']],
   [() => `runs/${ids.run}`, 'Run of ATLAS'],
+  ['schedules', 'Schedules', ['Make a schedule']],
+  [() => `schedules/${ids.schedule}`, 'Schedule', ['Delete']],
   ['dispatches', 'Dispatches', ['Send to all agents']],
   [() => `dispatches/${ids.dispatch}`, /^Dispatch/],
   ['topics', 'Topics'],
@@ -105,7 +109,11 @@ const narrow = shapes[2]
 
 /** The same at every run: ids are no part of it. */
 const nameOf = (path: string) =>
-  path.replace(ids.run, 'one').replace(ids.dispatch, 'one').replaceAll(/[/?=]/g, '-') || 'overview'
+  path
+    .replace(ids.run, 'one')
+    .replace(ids.dispatch, 'one')
+    .replace(ids.schedule, 'one')
+    .replaceAll(/[/?=]/g, '-') || 'overview'
 
 test.each(pages.map((entry, at) => ({ title: `${at + 1}: ${entry[1]}`, entry })))(
   'page $title has no serious fault',

@@ -171,9 +171,9 @@ function createScheduleMetrics(registry: Registry): ScheduleMetrics {
       }),
   )
   let due = 0
-  registry.removeSingleMetric('flotilla_schedules_due')
+  registry.removeSingleMetric('flotilla_due_schedules')
   new Gauge({
-    name: 'flotilla_schedules_due',
+    name: 'flotilla_due_schedules',
     help: 'Schedules whose time had come when this process last looked, and that nobody had fired',
     registers: [registry],
     collect() {

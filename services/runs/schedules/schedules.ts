@@ -146,6 +146,10 @@ export async function deleteSchedule(executor: SqlExecutor, id: string): Promise
   return rowCount > 0
 }
 
+export async function deleteSchedulesOf(executor: SqlExecutor, ownerUid: string): Promise<void> {
+  await executor.query('delete from platform.schedules where owner_uid = $1', [ownerUid])
+}
+
 interface Page {
   limit: number
   /** `next` of the page before. */
