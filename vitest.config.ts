@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { suitesOf } from './test/long/quarters.ts'
+import { heavyFirst, leftOut, suitesOf } from './test/long/quarters.ts'
 import { createReport } from './test/support/report.ts'
 
 /** Two cores: three workers keep them busy, because suites wait for timers and leases a third of their time. */
@@ -18,6 +18,10 @@ const common = {
 // As bin/flotilla.js does: threads of the platform, which run its sources as they are, start from compiled code.
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('./node_modules/.cache/compiled/', import.meta.url))
 
+/** The part of the second tier that a run of CI takes. */
+const quarter = process.env.FLOTILLA_QUARTER
+const exclude = leftOut(quarter === undefined ? undefined : Number(quarter), process.argv.slice(2))
+
 const platformTemplate = './test/support/platform-template.ts'
 const cheapPasswords = './test/support/cheap-passwords.ts'
 const contractsOnServers =
@@ -29,6 +33,7 @@ const projects = [
       ...common,
       name: 'unit',
       include: ['test/guide/*.test.ts', 'test/unit/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
+      exclude,
       // Files of one worker share what they import: a fifth of the time.
       isolate: false,
     },
@@ -38,7 +43,7 @@ const projects = [
       ...common,
       name: 'contract',
       include: ['test/contract/**/*.test.ts'],
-      exclude: [contractsOnServers],
+      exclude: [contractsOnServers, ...exclude],
     },
   },
   {
@@ -46,6 +51,7 @@ const projects = [
       ...common,
       name: 'flow',
       include: ['test/flow/**/*.test.ts'],
+      exclude,
       globalSetup: [platformTemplate],
       setupFiles: [cheapPasswords],
       isolate: false,
@@ -71,16 +77,17 @@ const slowProjects = [
       ...onServers,
       name: 'servers',
       include: ['test/servers/**/*.test.ts', contractsOnServers],
-      exclude: alone,
+      exclude: [...alone, ...exclude],
       isolate: false,
     },
   },
-  { test: { ...onServers, name: 'servers-alone', include: alone } },
+  { test: { ...onServers, name: 'servers-alone', include: alone, exclude } },
   {
     test: {
       ...onServers,
       name: 'browser',
       include: ['test/browser/**/*.test.ts'],
+      exclude,
       setupFiles: [cheapPasswords],
       isolate: false,
     },
@@ -93,6 +100,7 @@ const slowProjects = [
       maxWorkers: 4,
       sequence: { groupOrder: 1 },
       include: ['test/faults/**/*.test.ts'],
+      exclude,
     },
   },
 ]
@@ -107,14 +115,13 @@ const longProject = {
       'packages/*/test/**/*.test.ts',
       'test/flow/consumer-anything.test.ts',
       'test/long/**/*.test.ts',
+      ...heavyFirst,
     ],
     env: { FLOTILLA_RUNS_FACTOR: '20' },
     testTimeout: 3_600_000,
   },
 }
 
-/** The part of the second tier that a run of CI takes. */
-const quarter = process.env.FLOTILLA_QUARTER
 const quarterProject = {
   test: { ...onServers, name: 'quarter', include: quarter === undefined ? [] : suitesOf(Number(quarter)) },
 }
