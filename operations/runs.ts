@@ -11,8 +11,8 @@ import { viewOfDispatch, viewOfRun, viewOfWholeRun } from '#services/runs/gatewa
 import { createConnections, createProbeNode } from '#services/runs/nodes/adk/connections.ts'
 import { loadNodes, NodeFault, type NodeSet, type RunNode } from '#services/runs/nodes/nodes.ts'
 import { acceptRun, newRunId } from '#services/runs/state/accept.ts'
-import { acceptDispatch, cancelDispatch, readDispatch } from '#services/runs/state/dispatches.ts'
-import { axon, cancelRun } from '#services/runs/state/end.ts'
+import { acceptDispatch, cancelDispatch, readDispatch, runsForAll } from '#services/runs/state/dispatches.ts'
+import { cancelRun } from '#services/runs/state/end.ts'
 import { readNodeStates } from '#services/runs/state/node-rows.ts'
 import { answerRun } from '#services/runs/state/questions.ts'
 import { listRuns, readEvents, readRun } from '#services/runs/state/read.ts'
@@ -82,8 +82,8 @@ export const startDispatchOperation = defineAction({
   async run(context, given): Promise<DispatchView> {
     const { env, engines } = context.platform
     const message = messageOf(given)
-    const nodes = loadNodes(env).nodes.filter(({ slug }) => slug !== axon.slug)
-    if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
+    const runs = runsForAll(loadNodes(env), newRunId)
+    if (runs.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
     const dispatch = await acceptDispatch(engines.relational, {
       ...addressOf(given),
       message,
@@ -91,7 +91,7 @@ export const startDispatchOperation = defineAction({
       author: operator,
       requestId: context.requestId ?? null,
       creationKey: randomUUID(),
-      runs: nodes.map(({ slug, codename }) => ({ slug, agent: codename, runId: newRunId() })),
+      runs,
     })
     context.describe({ target: `goal/${dispatch.goalId}` })
     await wakeOutbox(engines.relational)

@@ -125,6 +125,19 @@ test('nine requests under one key make one schedule', async () => {
   })
 })
 
+test('a request that is repeated when its time is over is answered as the first one', async () => {
+  const headers = { 'idempotency-key': 'over' }
+  const body = { agent: 'pulse', message: 'once', at: new Date(Date.now() + 1_000).toISOString() }
+  const { json: made } = await create(body, { headers })
+  const over = await eventually('it has fired', async () => {
+    const { json } = await platform.call('GET', `/schedules/${made.id}`)
+    return json.nextAt === null
+  })
+  const again = await create(body, { headers })
+  expect([over, again.status, again.json.id]).toEqual([true, 201, made.id])
+  expect((await create(body)).json).toMatchObject({ code: 'validation_failed' })
+})
+
 test('members see and change their own, admins all, viewers none', async () => {
   const { json: made } = await create(daily)
   const path = `/schedules/${made.id}`

@@ -47,6 +47,9 @@ export interface Author {
   isAdmin: boolean
 }
 
+/** Notes of the platform itself. */
+export const platformAuthor: Author = { name: 'flotilla', uid: 'flotilla', isAdmin: true }
+
 export function authorOf({ agentId, uid, access }: Caller): Author {
   return { name: agentId, uid, isAdmin: access === 'admin' }
 }

@@ -6,19 +6,16 @@
 import { type Relational, type SqlTransaction, sqlState } from '#engines/relational/port.ts'
 import { AppError, isUnavailable } from '#lib/errors.ts'
 import { createNote } from '#services/records/notes/notes.ts'
-import type { Author } from '#services/records/store/kind.ts'
+import { type Author, platformAuthor } from '#services/records/store/kind.ts'
 import type { NodeSet } from '../nodes/nodes.ts'
-import { insertRun, newRunId, refusal, runIdOf } from '../state/accept.ts'
+import { insertRun, refusal, runIdOf } from '../state/accept.ts'
 import { wakeDispatchers } from '../state/claims.ts'
-import { insertDispatchOf } from '../state/dispatches.ts'
-import { axon } from '../state/end.ts'
+import { insertDispatchOf, runsForAll } from '../state/dispatches.ts'
 import { type Schedule, scheduleColumns } from './schedules.ts'
 import { type Due, dueOf } from './times.ts'
 
 /** So many failures in a row pause a schedule. */
 const failuresMax = 10
-/** Notes of the platform itself. */
-const platform: Author = { name: 'flotilla', uid: 'flotilla', isAdmin: true }
 /** As which commands run. */
 const operator = 'operator'
 
@@ -162,16 +159,11 @@ async function startRun(tx: SqlTransaction, firing: OneFiring, agent: string, pl
 async function startDispatch(tx: SqlTransaction, firing: OneFiring, planned: Date) {
   const { nodes, owner, schedule, slugs } = firing
   const { at, ...common } = commonOf(firing, planned)
-  const all = nodes.nodes.filter(({ slug }) => slug !== axon.slug)
-  if (all.length === 0) throw new AppError('agent_not_found', 'The nodes file names no agent.')
-  const runs = all.map(({ slug, codename }) => ({
-    slug,
-    agent: codename,
-    runId: runIdOf('schedule', schedule.id, at, slug),
-  }))
+  const runs = runsForAll(nodes, (slug) => runIdOf('schedule', schedule.id, at, slug))
+  if (runs.length === 0) throw new AppError('agent_not_found', 'The nodes file names no agent.')
   const creationKey = `schedule/${schedule.id}/${at}`
   const goalId = await insertDispatchOf(tx, { ...common, author: owner, creationKey, runs })
-  slugs.push(...all.map(({ slug }) => slug))
+  slugs.push(...runs.map(({ slug }) => slug))
   return { goalId }
 }
 
@@ -242,16 +234,24 @@ async function pauseFor(tx: SqlTransaction, schedule: Schedule, why: string): Pr
     body:
       `Schedule ${id}, for ${agent ?? 'all agents'}, is paused: ${why}. \`flotilla schedules runs ${id}\` shows what became of its ` +
       `times, \`flotilla schedules resume ${id}\` lets it go on.`,
-    creationKey: newRunId(),
   }
-  await createNote(tx, note, platform, {})
+  await createNote(tx, note, platformAuthor)
 }
 
-/** When the next one is due, from now in ms; 0: one is. Null: none is. With how many wait to be fired. */
-export async function lookAhead(relational: Relational): Promise<{ nextMs: number | null; due: number }> {
-  const { rows } = await relational.query<{ nextMs: number | null; due: number }>(
+export interface Ahead {
+  /** Until the next one is due; 0: one is, null: none will be. */
+  nextMs: number | null
+  /** How many wait to be fired. */
+  due: number
+  /** Runs or dispatches of schedules have not ended, as far as is known. */
+  open: boolean
+}
+
+export async function lookAhead(relational: Relational): Promise<Ahead> {
+  const { rows } = await relational.query<Ahead>(
     `select greatest(0, extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as "nextMs",
-       count(*) filter (where next_at <= clock_timestamp())::integer as due
+       count(*) filter (where next_at <= clock_timestamp())::integer as due,
+       exists (select from platform.schedule_firings where status = 'started') as open
      from platform.schedules where next_at is not null`,
   )
   return rows[0]!

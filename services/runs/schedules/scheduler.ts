@@ -48,16 +48,22 @@ export function startScheduler(parts: SchedulerParts): Closeable {
   let waitMs = waitMsMax
 
   async function look(): Promise<void> {
-    const { paused, failed, open } = await settleFirings(relational)
+    // At rest one statement.
+    let ahead = await lookAhead(relational)
+    metrics.due(ahead.due)
+    if (ahead.open) await settle()
+    if (ahead.due > 0) await fireAll()
+    if (ahead.open || ahead.due > 0) ahead = await lookAhead(relational)
+    const { nextMs, due, open } = ahead
+    metrics.due(due)
+    const restMs = nextMs === null ? lookRestMs(relational) : waitMsMax
+    waitMs = Math.max(waitMsMin, Math.min(nextMs ?? restMs, restMs, open ? settleEveryMs : restMs))
+  }
+
+  async function settle(): Promise<void> {
+    const { paused, failed } = await settleFirings(relational)
     metrics.failed(failed)
     for (const schedule of paused) log.warn({ schedule, reason: 'failures' }, 'schedules.paused')
-    const { due } = await lookAhead(relational)
-    metrics.due(due)
-    if (due > 0) await fireAll()
-    const { nextMs, due: left } = await lookAhead(relational)
-    metrics.due(left)
-    const restMs = nextMs === null ? lookRestMs(relational) : waitMsMax
-    waitMs = Math.max(waitMsMin, Math.min(nextMs ?? restMs, restMs, open || due > 0 ? settleEveryMs : restMs))
   }
 
   async function fireAll(): Promise<void> {

@@ -5,7 +5,7 @@ import { noteFailure } from './fire.ts'
 
 /**
  * Notes how runs and dispatches of schedules have ended: one that completed begins a new count of failures. Gives the schedules
- * that were paused for them, how many failed, and how many have not ended.
+ * that were paused for them, and how many failed.
  */
 export async function settleFirings(relational: Relational) {
   const { rows } = await relational.query<{ number: number; id: string; status: string | null }>(ended)
@@ -26,10 +26,7 @@ export async function settleFirings(relational: Relational) {
       if (await noteFailure(tx, id)) paused.push(id)
     })
   }
-  const open = await relational.query<{ open: boolean }>(
-    `select exists (select from platform.schedule_firings where status = 'started') as open`,
-  )
-  return { paused, failed, open: open.rows[0]!.open }
+  return { paused, failed }
 }
 
 /** A run that was deleted with its session says nothing any more. */

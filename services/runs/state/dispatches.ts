@@ -5,9 +5,10 @@ import { AppError } from '#lib/errors.ts'
 import { sizedPage } from '#runtime/http/paging.ts'
 import { createGoal, moveDispatchGoal } from '#services/records/goals/goals.ts'
 import type { Author } from '#services/records/store/kind.ts'
+import type { NodeSet } from '../nodes/nodes.ts'
 import { insertRun, type NewRun, originOf, refusal } from './accept.ts'
 import { cancelNotice, wakeDispatchers } from './claims.ts'
-import { cancelWithin } from './end.ts'
+import { axon, cancelWithin } from './end.ts'
 import {
   type Content,
   type Dispatch,
@@ -32,6 +33,12 @@ export interface NewDispatch
   runs: { slug: string; agent: string; runId: string }[]
   /** Default five minutes. */
   deadlineMs?: number
+}
+
+/** A run for every agent but the orchestrator. */
+export function runsForAll({ nodes }: NodeSet, runIdFor: (slug: string) => string): NewDispatch['runs'] {
+  const others = nodes.filter(({ slug }) => slug !== axon.slug)
+  return others.map(({ slug, codename }) => ({ slug, agent: codename, runId: runIdFor(slug) }))
 }
 
 /** The goal, its dispatch and the runs commit together. Throws AppError `user_mismatch`, `session_queue_full`, `too_many_waiting`. */

@@ -7,7 +7,7 @@ import type { Relational, SqlExecutor, SqlTransaction } from '#engines/relationa
 import { AppError } from '#lib/errors.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import { createNote } from '#services/records/notes/notes.ts'
-import type { Author } from '#services/records/store/kind.ts'
+import { platformAuthor } from '#services/records/store/kind.ts'
 import { fleetEvents, runsCommands } from '#topics/catalog.ts'
 import { originOf } from './accept.ts'
 import { wakeDispatchers } from './claims.ts'
@@ -32,9 +32,6 @@ interface AskedRow {
   requestId: string | null
   traceparent: string | null
 }
-
-/** Notes of the platform itself. */
-const platform: Author = { name: 'flotilla', uid: 'flotilla', isAdmin: true }
 
 /**
  * The held run waits for an answer from now on, with a note to whoever started it and an event of the fleet. False when somebody
@@ -80,7 +77,7 @@ async function sendAsked(tx: SqlTransaction, asked: AskedRow, question: Question
       `\`flotilla runs answer ${runId} TEXT\`, \`--approve\` or \`--refuse\`, or by POST /runs/${runId}/input.`,
     creationKey: `question/${runId}.${attempt}`,
   }
-  await createNote(tx, note, platform, headers)
+  await createNote(tx, note, platformAuthor, headers)
   const result = JSON.stringify({ runId, sessionId, question })
   await tx.query(
     `insert into platform.outbox (topic, key, event_id, value, headers) values ('${fleetEvents.name}', $1, gen_random_uuid()::text,

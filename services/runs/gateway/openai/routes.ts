@@ -5,10 +5,10 @@ import { Type } from 'typebox'
 import type { ErrorCode } from '#lib/errors.ts'
 import { callerOf } from '#services/access/callers/caller.ts'
 import { leastAccess } from '#services/access/callers/credentials.ts'
-import { idempotencyHeaders, idempotencyProblems } from '#services/access/idempotency.ts'
+import { idempotencyHeaders } from '#services/access/idempotency.ts'
 import type { RunGateway } from '../gateway.ts'
 import { bodyBytesMax, nodeNamed } from '../requests.ts'
-import { runProblems } from '../routes/run.ts'
+import { runProblems, startProblems } from '../routes/run.ts'
 import { tellStarted } from '../views.ts'
 import { streamChat, wholeChat, wholeWaitMs } from './answer.ts'
 import { beginChat } from './begin.ts'
@@ -29,18 +29,7 @@ With \`stream\` the answer comes as chunks (\`text/event-stream\`), the last one
 on when its caller leaves; the header \`X-Run-Id\` names it. A whole answer that takes longer than ${wholeWaitMs / 60_000} minutes is \`run_timeout\`, and its run
 goes on. After a run began \`X-Should-Retry: false\` keeps the clients from starting it again by themselves. Faults are in OpenAI’s form.`
 
-const problems: readonly ErrorCode[] = [
-  'forbidden',
-  'agent_not_found',
-  'user_mismatch',
-  'session_busy',
-  'session_queue_full',
-  'too_many_waiting',
-  'too_many_streams',
-  'run_not_found',
-  ...idempotencyProblems,
-  ...runProblems,
-]
+const problems: readonly ErrorCode[] = [...startProblems, 'too_many_streams', ...runProblems]
 
 export function registerOpenAi(scope: FastifyInstance, gateway: RunGateway): void {
   const { nodes } = gateway

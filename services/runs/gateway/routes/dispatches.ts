@@ -18,8 +18,7 @@ import { authorOf } from '#services/records/store/kind.ts'
 import { openFollow } from '../../follow/follow.ts'
 import { dispatchOf } from '../../follow/subjects.ts'
 import { newRunId, runIdOf } from '../../state/accept.ts'
-import { acceptDispatch, cancelDispatch, readDispatch } from '../../state/dispatches.ts'
-import { axon } from '../../state/end.ts'
+import { acceptDispatch, cancelDispatch, readDispatch, runsForAll } from '../../state/dispatches.ts'
 import type { Dispatch } from '../../state/types.ts'
 import type { RunGateway, RunParts } from '../gateway.ts'
 import { dispatchFor } from '../owned.ts'
@@ -149,8 +148,10 @@ async function startDispatch(
 async function accept(parts: RunParts, request: FastifyRequest, seed: string | undefined): Promise<Dispatch> {
   const caller = callerOf(request)
   const { userId, sessionId, message, metadata } = await readDispatchRequest(parts.relational, request)
-  const nodes = parts.nodes.current().nodes.filter(({ slug }) => slug !== axon.slug)
-  if (nodes.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
+  const runs = runsForAll(parts.nodes.current(), (slug) =>
+    seed === undefined ? newRunId() : runIdOf('idempotency', seed, slug),
+  )
+  if (runs.length === 0) throw new AppError('node_unavailable', 'The nodes file names no agent.')
   const idFor = (purpose: string) => (seed === undefined ? randomUUID() : idOfSeed(seed, purpose))
   return acceptDispatch(parts.relational, {
     userId,
@@ -162,11 +163,7 @@ async function accept(parts: RunParts, request: FastifyRequest, seed: string | u
     requestId: request.id,
     traceparent: request.traceparent,
     creationKey: idFor('dispatch'),
-    runs: nodes.map(({ slug, codename }) => ({
-      slug,
-      agent: codename,
-      runId: seed === undefined ? newRunId() : runIdOf('idempotency', seed, slug),
-    })),
+    runs,
   })
 }
 

@@ -37,7 +37,7 @@ run it is, whatever becomes of it. Where the agent asks back the answer ends, wi
 
 ${streamText}`
 
-const startProblems: readonly ErrorCode[] = [
+export const startProblems: readonly ErrorCode[] = [
   'forbidden',
   'agent_not_found',
   'user_mismatch',

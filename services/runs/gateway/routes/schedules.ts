@@ -82,10 +82,11 @@ function registerCreation(scope: FastifyInstance, parts: RunParts): void {
     },
     async handler(request, reply) {
       const caller = callerOf(request)
-      const now = await databaseNow(relational)
-      const fields = readSchedule(request.body as ScheduleRequest, { nodes: nodes.current(), now })
       let made: Schedule | undefined
+      // Within: a request that is repeated is answered as the first one, also when its time is over.
       const { id } = await idempotent(parts, request, reply, async (seed) => {
+        const now = await databaseNow(relational)
+        const fields = readSchedule(request.body as ScheduleRequest, { nodes: nodes.current(), now })
         const id = seed === undefined ? newScheduleId() : scheduleIdOf(seed)
         made = await parts.change(request, { action: 'schedule.create', target: `schedule/${id}` }, () =>
           createSchedule(relational, { ...fields, id, ownerUid: caller.uid }),
