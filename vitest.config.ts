@@ -67,7 +67,7 @@ const onServers = {
 }
 /** They replace modules, or set variables of the process for Google's library: files of one worker would share both. */
 const alone = [
-  'test/servers/{gateway,hub-search,runs-sessions,tracing}.test.ts',
+  'test/servers/{gateway,hub-search,runs-openai,runs-sessions,tracing}.test.ts',
   'test/servers/main-api-firebase*.test.ts',
   'test/contract/identity.firebase.test.ts',
 ]

@@ -22,6 +22,8 @@ export interface Caller extends OfAgent {
   agentId: string
   /** The agent key behind an agent's ID token. */
   agentKeyId?: string
+  /** SHA-256 of the gateway key behind a request, in base64. */
+  gatewayKeyHash?: string
   /** Session of a person who signed in. */
   sessionId?: string
   /** When the ID token or gateway key runs out, in ms since 1970: open streams end then. */

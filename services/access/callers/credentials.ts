@@ -223,7 +223,7 @@ async function askDatabase(relational: Relational, keyHash: string): Promise<Fou
   if (!row) return undefined
   // The database's clock decides; this one only counts down.
   const expiresAt = Date.now() + Number(row.left_ms)
-  return { caller: { ...agentCaller(row), tokenExpiresAt: expiresAt }, expiresAt }
+  return { caller: { ...agentCaller(row), gatewayKeyHash: keyHash, tokenExpiresAt: expiresAt }, expiresAt }
 }
 
 function refused(): AppError {

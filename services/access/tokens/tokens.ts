@@ -118,14 +118,12 @@ export function subjectOf(uid: string, claims: Record<string, unknown>): TokenSu
   return typeof session === 'string' ? { kind: 'person', uid, sessionId: session } : null
 }
 
-function credentialOf({ kind, uid, agentKeyId, sessionId }: TokenSubject): string {
-  return JSON.stringify([kind, uid, agentKeyId ?? sessionId ?? null])
+function credentialOf({ kind, uid, agentKeyId, gatewayKeyHash, sessionId }: TokenSubject): string {
+  return JSON.stringify({ kind, uid, agentKeyId, gatewayKeyHash, sessionId })
 }
 
 function subjectIn(credential: string): TokenSubject {
-  const [kind, uid, id] = JSON.parse(credential) as [Caller['kind'], string, string | null]
-  if (id === null) return { kind, uid }
-  return kind === 'agent' ? { kind, uid, agentKeyId: id } : { kind, uid, sessionId: id }
+  return JSON.parse(credential) as TokenSubject
 }
 
 /** Undefined when agent or person, key or session are no more. */
@@ -144,18 +142,20 @@ export async function mayBuy(
   return subject.sessionId === undefined || touchSession(executor, subject.sessionId)
 }
 
-/** Without the id of an agent key, as behind a gateway key, only the agent has to be there. */
 async function findAgent(
   executor: SqlExecutor,
-  { uid, agentKeyId }: TokenSubject,
+  { uid, agentKeyId, gatewayKeyHash }: TokenSubject,
 ): Promise<Caller | undefined> {
   const { rows } = await executor.query<CallerRow>(
     `select ${callerColumns}
      from platform.agents a where a.uid = $1 and ($2::text is null or exists (
        select 1 from platform.agent_keys k
        where k.id = $2 and k.agent_uid = a.uid and k.revoked_at is null
+     )) and ($3::bytea is null or exists (
+       select 1 from platform.gateway_keys k
+       where k.hash = $3 and k.agent_uid = a.uid and k.expires_at > now()
      ))`,
-    [uid, agentKeyId ?? null],
+    [uid, agentKeyId ?? null, gatewayKeyHash === undefined ? null : Buffer.from(gatewayKeyHash, 'base64')],
   )
   const row = rows[0]
   if (!row) return undefined

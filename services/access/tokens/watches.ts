@@ -9,8 +9,8 @@ const lookAgainMs = 15_000
 /** Longer than any timer can wait. */
 const timerMsMax = 2 ** 31 - 1
 
-/** What a token names; as text it is the credential under which its caller is remembered. */
-export type TokenSubject = Pick<Caller, 'kind' | 'uid' | 'agentKeyId' | 'sessionId'>
+/** What a token names, or a gateway key; as text it is the credential under which its caller is remembered. */
+export type TokenSubject = Pick<Caller, 'kind' | 'uid' | 'agentKeyId' | 'gatewayKeyHash' | 'sessionId'>
 
 interface WatchesParts {
   now(): number
@@ -74,13 +74,8 @@ export function createWatches({ now, find, read, log }: WatchesParts) {
     },
     /** The owner (agent id, or uid of a person) changed. */
     changed(owner: string): void {
-      for (const open of byOwner.get(owner) ?? []) {
-        // Which gateway key opened a stream is not known here: the stream reconnects, if it may.
-        const { kind, agentKeyId } = open.caller
-        if (kind === 'agent' && agentKeyId === undefined) open.ended.abort()
-        // A lookup in flight may have read the row before the change.
-        else void look(open, read)
-      }
+      // A lookup in flight may have read the row before the change.
+      for (const open of byOwner.get(owner) ?? []) void look(open, read)
     },
     close(): void {
       for (const opens of byOwner.values()) for (const { ended } of opens) ended.abort()

@@ -86,7 +86,10 @@ export async function wholeChat(chat: Chat): Promise<object> {
   const usage = await gateway.waits.during(waiting, (signal) => converse(chat, { write, signal }))
   if (!usage) {
     // A caller whose right ended meanwhile learns nothing more.
-    await callerOfAny(gateway, request)
+    const { access } = await callerOfAny(gateway, request)
+    if (access !== callerOf(request).access) {
+      throw new AppError('unauthorized', 'The right to read this has ended.')
+    }
     throw unfinished(started, performance.now() - begunAt >= wholeWaitMs)
   }
   return {
