@@ -184,7 +184,7 @@ async function writeNotes(demo: Demo): Promise<string> {
           : await clientNamed(demo, author).notes.create(reply, { signal })
       result.notes.push(made.id)
     }
-    if (status !== undefined) await clientNamed(demo, by).notes.change(id, { status }, { signal })
+    if (status !== undefined) await clientNamed(demo, by).notes.update(id, { status }, { signal })
   }
   return `${plural(result.notes.length, 'note')} in ${plural(fleet.threads.length, 'thread')}`
 }
@@ -197,8 +197,8 @@ async function setGoals(demo: Demo): Promise<string> {
     demo.result.goals.push(id)
     // A pending goal may become active or canceled; the others follow from active.
     if (status === 'completed' || status === 'failed')
-      await goals.change(id, { status: 'active' }, { signal })
-    if (status !== 'pending') await goals.change(id, { status }, { signal })
+      await goals.update(id, { status: 'active' }, { signal })
+    if (status !== 'pending') await goals.update(id, { status }, { signal })
   }
   return plural(demo.result.goals.length, 'goal')
 }
@@ -220,7 +220,7 @@ async function talk(demo: Demo): Promise<string> {
   const { signal } = cli
   try {
     for (const { by, to, text } of fleet.runs) {
-      const { run } = await clientNamed(demo, by).run(to, text, { signal })
+      const { run } = await clientNamed(demo, by).runs.run(to, text, { signal })
       result.runs.push(run.runId)
     }
     for (const { by, text } of fleet.dispatches) {

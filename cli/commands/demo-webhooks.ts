@@ -40,7 +40,8 @@ export async function fireEvents(
     write(file.path, targetsOf(fleet, receivers.url))
     let deliveries = 0
     for (const event of fleet.events) {
-      deliveries += (await untilKnown(cli, () => client.fire(event, { signal: cli.signal }), fleet)).length
+      deliveries += (await untilKnown(cli, () => client.webhooks.fire(event, { signal: cli.signal }), fleet))
+        .length
     }
     await untilSettled(cli, fleet)
     return { deliveries, dead_letters: receivers.refused() }
@@ -81,7 +82,11 @@ async function openReceivers({ targets }: DemoFleet) {
 }
 
 /** Every event has a target: it is fired again while the relay knows none yet, which delivers nothing. */
-async function untilKnown(cli: Cli, fire: () => ReturnType<Client['fire']>, { targets }: DemoFleet) {
+async function untilKnown(
+  cli: Cli,
+  fire: () => ReturnType<Client['webhooks']['fire']>,
+  { targets }: DemoFleet,
+) {
   const look = async () => {
     const { deliveries } = await fire()
     return deliveries.length > 0 ? deliveries : undefined

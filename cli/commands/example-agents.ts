@@ -155,8 +155,8 @@ export function isWithoutAgents(error: unknown): boolean {
 
 /** Sends a message to all agents; resolves with the dispatch when it has ended. */
 export async function dispatched(client: Client, text: string, signal: AbortSignal) {
-  const { goalId } = await client.dispatch(text, { signal })
-  const stream = await client.dispatches.stream(goalId, { signal })
+  const { goalId } = await client.runs.dispatch(text, { signal })
+  const stream = await client.runs.dispatches.stream(goalId, { signal })
   for await (const _ of stream) signal.throwIfAborted()
   return { goalId, ended: stream.result! }
 }

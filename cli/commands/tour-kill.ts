@@ -179,7 +179,7 @@ async function acceptWork({ cli, client }: Tour): Promise<Accepted> {
     return (await client.upsert(killCollection, points, { signal })).operation_id
   }
   const start = async () => {
-    const run = await client.stream('atlas', questions[0]!.query, { sessionId: 'tour-kill', signal })
+    const run = await client.runs.stream('atlas', questions[0]!.query, { sessionId: 'tour-kill', signal })
     return run.runId
   }
   const parts = Array.from({ length: upserts }, (_, part) => part)

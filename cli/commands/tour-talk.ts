@@ -33,7 +33,7 @@ export async function talk(tour: Tour): Promise<void> {
 async function askTwo({ cli, client }: Tour): Promise<Said[] | undefined> {
   let answers: Said[]
   try {
-    const { events } = await client.run('atlas', question, { signal: cli.signal })
+    const { events } = await client.runs.run('atlas', question, { signal: cli.signal })
     answers = events.map(saidOf)
   } catch (error) {
     if (isWithoutAgents(error)) return undefined
@@ -101,7 +101,7 @@ export async function writeRecords(tour: Tour): Promise<void> {
         },
         { signal },
       )
-      await client.notes.change(asked.id, { status: 'resolved' }, { signal })
+      await client.notes.update(asked.id, { status: 'resolved' }, { signal })
       result.notes.push(asked.id, answer.id)
     },
     () => `notes ${result.notes.join(' and ')}`,
@@ -114,8 +114,8 @@ export async function writeRecords(tour: Tour): Promise<void> {
         { title: 'Take the tour', description: 'Store the docs, find them again, talk to the agents.' },
         { signal },
       )
-      await client.goals.change(goal.id, { status: 'active' }, { signal })
-      const { status } = await client.goals.change(goal.id, { status: 'completed' }, { signal })
+      await client.goals.update(goal.id, { status: 'active' }, { signal })
+      const { status } = await client.goals.update(goal.id, { status: 'completed' }, { signal })
       result.goals.push(goal.id)
       return status
     },

@@ -110,7 +110,7 @@ async function send(cli: Cli, event: FiredEvent, { targets, webhookUrl }: FireOp
     )
   }
   const { createWebhookClient } = await import('#client/webhooks.ts')
-  const client = createWebhookClient({ webhookUrl: url, timeoutMs: 10_000 })
+  const client = createWebhookClient({ webhookUrl: url, timeoutMs: 10_000, attemptsMax: 4 })
   try {
     return await client.fire(event, { ...(targets ? { targets } : {}), signal: cli.signal })
   } catch (error) {

@@ -5,6 +5,7 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { LRUCache } from 'lru-cache'
+import { toSql } from 'pgvector'
 import type {
   CopyColumn,
   CopyType,
@@ -30,7 +31,7 @@ export function toSqlText(value: SqlValue): string | null {
   if (typeof value === 'string') return value
   if (typeof value !== 'object') return String(value)
   if (value instanceof Date) return value.toISOString()
-  if (value instanceof Float32Array) return `[${value.join(',')}]`
+  if (value instanceof Float32Array) return toSql([...value])
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString('hex')}`
   if (Array.isArray(value)) return `{${value.map(elementText).join(',')}}`
   return JSON.stringify(value)

@@ -102,7 +102,7 @@ export async function installFirebaseTools(): Promise<string> {
 }
 
 /** Scripts of packages do not run: none is needed, and one would compile C++ for minutes. */
-function npmInstall(folder: string, packages: readonly string[]): Promise<string> {
+export function npmInstall(folder: string, packages: readonly string[]): Promise<string> {
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   const options = [
     '--ignore-scripts',

@@ -13,6 +13,7 @@ import {
   installRegistrySerde,
 } from './install.ts'
 import { installPythonClientTools } from './python.ts'
+import { installRuntimes } from './runtimes.ts'
 
 /** Google's Agent Development Kit, as a folder for PYTHONPATH. */
 export function installAdk(): Promise<string> {
@@ -54,5 +55,6 @@ export const tools: Record<string, () => Promise<unknown>> = {
   openai: installOpenai,
   'python-client': installPythonClientTools,
   'asyncapi-parser': installAsyncApiParser,
+  runtimes: installRuntimes,
   helm: installHelm,
 }

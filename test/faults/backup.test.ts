@@ -219,7 +219,7 @@ describe('a restore', { timeout: 240_000 }, () => {
     expect(await client.get('posts', 'p-0-0')).toMatchObject({ payload: { n: 'after' } })
     const note = await client.notes.create({ subject: 'after', body: 'the restore' })
     expect(before.notes).not.toContain(note.id)
-    await client.fire({ event: 'task.completed', agent: 'keeper', task_id: 't-after' })
+    await client.webhooks.fire({ event: 'task.completed', agent: 'keeper', task_id: 't-after' })
     await eventually('the new event', () => sink.received.some((one) => taskOf(one) === 't-after'), 60_000)
     platform.child.kill('SIGTERM')
     expect((await platform.finished).code).toBe(0)

@@ -138,7 +138,7 @@ test('the client has the same methods over the hub and over the main API', async
   const seen: Note[] = []
   const begun = Promise.withResolvers<void>()
   const following = (async () => {
-    for await (const change of client.notes.follow({ signal: stop.signal })) {
+    for await (const change of client.notes.events({ signal: stop.signal })) {
       if (change.type === 'change') seen.push(change.record)
       if (change.type === 'ready') begun.resolve()
     }
@@ -146,8 +146,8 @@ test('the client has the same methods over the hub and over the main API', async
   await begun.promise
   for (const { notes, goals } of [client, api]) {
     const made = await notes.create({ subject: 's', body: 'b' }, { idempotencyKey: `k${seen.length}` })
-    expect((await notes.change(made.id, { status: 'archived' }, { ifMatch: made.etag })).etag).toBe('"2"')
-    await expect(notes.change(made.id, {}, { ifMatch: made.etag })).rejects.toMatchObject({
+    expect((await notes.update(made.id, { status: 'archived' }, { ifMatch: made.etag })).etag).toBe('"2"')
+    await expect(notes.update(made.id, {}, { ifMatch: made.etag })).rejects.toMatchObject({
       code: 'precondition_failed',
     })
     expect((await notes.thread(made.id)).records.map(({ id }) => id)).toEqual([made.id])

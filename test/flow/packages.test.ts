@@ -1,29 +1,12 @@
 /** Each package, packed and installed into an empty folder, works there without the platform. */
 
 import { execFileSync } from 'node:child_process'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { temporaryFolder } from '../support/temporary.ts'
+import { installedPackage as installed } from '../support/installed-package.ts'
 
 const patient = { timeout: 180_000 }
-
-/** A folder in which the package is installed; no registry is asked, because packages need no others. */
-function installed(name: string): string {
-  const folder = temporaryFolder()
-  const source = fileURLToPath(new URL(`../../packages/${name}`, import.meta.url))
-  // `prepare` has run: running it again would remove files that other suites use at this moment.
-  npm(['pack', '--ignore-scripts', '--pack-destination', folder], source)
-  const [tarball] = readdirSync(folder)
-  writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}')
-  npm(['install', '--offline', `./${tarball}`], folder)
-  return folder
-}
-
-function npm(args: string[], cwd: string): void {
-  execFileSync('npm', [...args, '--silent', '--no-audit', '--no-fund'], { cwd })
-}
 
 function runScript(folder: string, script: string): unknown {
   const file = join(folder, 'script.js')

@@ -20,7 +20,7 @@ export function describeQuestionsOfAdk(world: () => World): void {
   describe('agents that ask', () => {
     async function ask(agent: string, text: string) {
       const sessionId = `asks-${++sessions}`
-      const answer = await world().client.run(agent, text, { sessionId })
+      const answer = await world().client.runs.run(agent, text, { sessionId })
       return { ...answer, sessionId }
     }
     const input = (runId: string, answer: string | Part[]) => world().client.runs.input(runId, answer)
@@ -72,7 +72,7 @@ export function describeQuestionsOfAdk(world: () => World): void {
 
     test('asks for each of two calls, and messages of the session wait meanwhile', async () => {
       const asked = await ask('pays', 'pay twice')
-      const behind = world().client.run('pays', 'hello', { sessionId: asked.sessionId })
+      const behind = world().client.runs.run('pays', 'hello', { sessionId: asked.sessionId })
       const again = await respond(asked, { confirmed: true })
       expect(again.run.question).toMatchObject({
         calls: [{ args: { originalFunctionCall: { args: { amount: 8 } } } }],
@@ -119,7 +119,7 @@ export function describeQuestionsOfAdk(world: () => World): void {
         const { after } = await answerRunOperation.run(context, { id: run.runId, approve })
         await eventually('it ends', async () => (await kept(run.runId)) === 'completed')
         const said: string[] = []
-        for await (const { content } of await world().client.resume(run.runId, { after })) {
+        for await (const { content } of await world().client.runs.resume(run.runId, { after })) {
           said.push(...(content?.parts ?? []).flatMap(({ text }) => text ?? []))
         }
         expect([said, ran('paid', sessionId)]).toEqual([[text], approve ? 1 : 0])
@@ -160,7 +160,7 @@ export function describeQuestionsOfAdk(world: () => World): void {
       await world().client.runs.cancel(run.runId)
       expect(await kept(run.runId)).toBe('canceled')
       await expect(input(run.runId, 'approve')).rejects.toMatchObject({ code: 'not_waiting' })
-      expect(texts(await world().client.run('pays', 'hello', { sessionId }))).toEqual(['heard hello'])
+      expect(texts(await world().client.runs.run('pays', 'hello', { sessionId }))).toEqual(['heard hello'])
       expect(ran('paid', sessionId)).toBe(0)
     })
   })

@@ -47,7 +47,7 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
       `${author}: ${content?.parts.map(({ text }) => text).join('')}`
 
     test('a run answers with the events of its agent; the session is made at the node', async () => {
-      const { run, events } = await client.run('two', 'hello', { sessionId: 'fresh' })
+      const { run, events } = await client.runs.run('two', 'hello', { sessionId: 'fresh' })
       expect(events.map(said)).toEqual(['TWO: first', 'TWO: second'])
       expect(run).toMatchObject({ appName: 'TWO', userId: 'scout', sessionId: 'fresh', status: 'completed' })
       expect(events.every(({ invocationId }) => invocationId === run.runId)).toBe(true)
@@ -56,51 +56,51 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
     })
 
     test('a stream has the pieces of a text, and goes on from any event afterwards', async () => {
-      const stream = await client.stream('pieces', 'hello')
+      const stream = await client.runs.stream('pieces', 'hello')
       const events: [boolean, string][] = []
       for await (const event of stream) events.push([event.partial === true, said(event)])
       expect(events.at(-1)).toEqual([false, 'PIECES: one two three'])
       expect(events.filter(([partial]) => partial)).toEqual(
         ['one ', 'two ', 'three'].map((piece) => [true, `PIECES: ${piece}`]),
       )
-      const again = await client.resume(stream.runId)
+      const again = await client.runs.resume(stream.runId)
       const kept: string[] = []
       for await (const event of again) kept.push(said(event))
       expect([kept, again.result?.status]).toEqual([['PIECES: one two three'], 'completed'])
     })
 
     test('an agent that is named joins, and its events join the stream', async () => {
-      const { run, events } = await client.run('caller', 'what now?')
+      const { run, events } = await client.runs.run('caller', 'what now?')
       expect(events.map(({ author }) => author)).toEqual(['CALLER', 'OTHER'])
       expect(said(events[1]!)).toBe('OTHER: joined, asked')
       expect(run.joined).toMatchObject([{ agent: 'OTHER' }])
-      const direct = await client.run('echo', 'ask @other, too', { join: false })
+      const direct = await client.runs.run('echo', 'ask @other, too', { join: false })
       expect(direct.events.map(({ author }) => author)).toEqual(['ECHO'])
     })
 
     test('an agent that raises fails its run, with what it had said, and without its paths', async () => {
-      const stream = await client.stream('raises', 'hello')
+      const stream = await client.runs.stream('raises', 'hello')
       const events: string[] = []
       for await (const event of stream) if (event.content) events.push(said(event))
       expect(events).toEqual(['RAISES: begun'])
       expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'agent_error' } })
       expect(stream.result?.error?.message).toContain('stopped midway')
       expect(stream.result?.error?.message).not.toContain('/home/secret')
-      await expect(client.run('raises_at_once', 'hello')).rejects.toMatchObject({
+      await expect(client.runs.run('raises_at_once', 'hello')).rejects.toMatchObject({
         code: 'agent_error',
         status: 502,
       })
     })
 
     test('a slow agent meets the limit of its node, and holds up no other session', async () => {
-      const slow = client.run('hasty', 'hello')
+      const slow = client.runs.run('hasty', 'hello')
       slow.catch(() => {})
-      expect((await client.run('two', 'hello')).run.status).toBe('completed')
+      expect((await client.runs.run('two', 'hello')).run.status).toBe('completed')
       await expect(slow).rejects.toMatchObject({ code: 'run_timeout', status: 504 })
     })
 
     test('a canceled run ends at the node, too', async () => {
-      const stream = await client.stream('slow', 'hello', { sessionId: 'canceled' })
+      const stream = await client.runs.stream('slow', 'hello', { sessionId: 'canceled' })
       for await (const event of stream) {
         expect(said(event)).toBe('SLOW: begun')
         await client.runs.cancel(stream.runId)
@@ -110,7 +110,7 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
     })
 
     test('a dispatch asks every agent, and has a conclusion', async () => {
-      const { goalId, runs } = await client.dispatch('report')
+      const { goalId, runs } = await client.runs.dispatch('report')
       const others = runs.filter(({ agent }) => agent !== 'SLOW' && agent !== 'HASTY')
       const slow = runs.find(({ agent }) => agent === 'SLOW')!
       await eventually(
@@ -118,7 +118,7 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
         async () => (await client.runs.get(slow.runId)).lastEventId > 0,
       )
       await client.runs.cancel(slow.runId)
-      const stream = await client.dispatches.stream(goalId)
+      const stream = await client.runs.dispatches.stream(goalId)
       const authors = new Set<string>()
       for await (const { author } of stream) authors.add(author)
       expect(stream.result?.status).toBe('partial')
@@ -152,12 +152,12 @@ export function describeRunsOnAdk(engines: string, open: Open): void {
     })
 
     test('a node that is killed in mid-stream is lost; the next run finds it again', async () => {
-      const stream = await client.stream('slow', 'hello', { sessionId: 'killed' })
+      const stream = await client.runs.stream('slow', 'hello', { sessionId: 'killed' })
       for await (const event of stream) {
         if (event.content) await adk.kill9()
       }
       expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'node_lost' } })
-      const waiting = client.run('two', 'hello', { sessionId: 'fresh' })
+      const waiting = client.runs.run('two', 'hello', { sessionId: 'fresh' })
       await adk.start()
       // The session was made before the node was started again, and is lost.
       expect((await waiting).events.map(said)).toEqual(['TWO: first', 'TWO: second'])

@@ -1,7 +1,7 @@
 /** The client against a real platform: over the run gateway with a gateway key, over the main API with an ID token. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Client, createMainApi, type MainApi, type RunCalls } from '#client/client.ts'
+import { type Client, createMainApi, type MainApi, type Runs } from '#client/client.ts'
 import { type MainApiPlatform, openMainApiPlatform } from '../support/main-api-platform.ts'
 
 let platform: MainApiPlatform
@@ -21,13 +21,13 @@ afterAll(async () => {
   await platform?.close()
 })
 
-const callers: [string, string, () => RunCalls][] = [
-  ['the run gateway', 'scout', () => client],
-  ['the main API', 'surveyor', () => api],
+const callers: [string, string, () => Runs][] = [
+  ['the run gateway', 'scout', () => client.runs],
+  ['the main API', 'surveyor', () => api.runs],
 ]
 
 test('over the run gateway the agents are listed, and one is found in any case', async () => {
-  const agents = await client.runs.agents()
+  const agents = await client.agents.list()
   expect(agents.map(({ codename }) => codename)).toEqual([
     'WHALE',
     'PULSE',
@@ -36,12 +36,12 @@ test('over the run gateway the agents are listed, and one is found in any case',
     'NEXUS',
     'AXON',
   ])
-  expect(await client.runs.agent('Atlas')).toMatchObject({
+  expect(await client.agents.get('Atlas')).toMatchObject({
     slug: 'atlas',
     role: 'Documentation and memory',
     skills: ['Search in documents', 'Passages and paths', 'Notes'],
   })
-  await expect(client.runs.agent('nobody/else')).rejects.toMatchObject({ code: 'agent_not_found' })
+  await expect(client.agents.get('nobody/else')).rejects.toMatchObject({ code: 'agent_not_found' })
 })
 
 describe.each(callers)('over %s', (_name, self, calls) => {
@@ -49,11 +49,11 @@ describe.each(callers)('over %s', (_name, self, calls) => {
     const { run, events } = await calls().run('ATLAS', 'What is new? @pulse may know.', { sessionId: 's' })
     expect(run).toMatchObject({ appName: 'ATLAS', userId: self, sessionId: 's', status: 'completed' })
     expect(events.map(({ author }) => author).sort()).toEqual(['ATLAS', 'PULSE'])
-    expect(await calls().runs.get(run.runId)).toMatchObject({
+    expect(await calls().get(run.runId)).toMatchObject({
       runId: run.runId,
       joined: [{ agent: 'PULSE' }],
     })
-    const listed = await calls().runs.list({ agent: 'atlas', sessionId: 's' })
+    const listed = await calls().list({ agent: 'atlas', sessionId: 's' })
     expect(listed.runs.map(({ runId }) => runId)).toEqual([run.runId])
   })
 
@@ -71,7 +71,7 @@ describe.each(callers)('over %s', (_name, self, calls) => {
   })
 
   test('a session is listed, read in pages, followed over its messages, and deleted', async () => {
-    const { sessions, list } = calls().runs
+    const { sessions, list } = calls()
     const talk = { sessionId: 'talk/%1 x' }
     await calls().run('ATLAS', 'Any news?', talk)
     const { sessions: found } = await sessions.list({ agent: 'ATLAS', limit: 1 })
@@ -125,7 +125,7 @@ describe.each(callers)('over %s', (_name, self, calls) => {
       code: 'agent_not_found',
       status: 404,
     })
-    await expect(calls().runs.get(`run_${'0'.repeat(32)}`)).rejects.toMatchObject({ code: 'run_not_found' })
+    await expect(calls().get(`run_${'0'.repeat(32)}`)).rejects.toMatchObject({ code: 'run_not_found' })
     await expect(calls().dispatches.get(99_999)).rejects.toMatchObject({ code: 'dispatch_not_found' })
   })
 })

@@ -157,8 +157,8 @@ it('an operator who follows a dispatch sees a question, answers it, and sees the
 it('the client gives questions of a dispatch, and loses and repeats nothing for them', async () => {
   platform.script('whale', confirmation)
   const client = await platform.clientOf('asks-all', { runUrl: platform.runUrl, hubUrl: platform.hubUrl })
-  const { goalId } = await client.dispatch('pay')
-  const stream = await client.dispatches.stream(goalId)
+  const { goalId } = await client.runs.dispatch('pay')
+  const stream = await client.runs.dispatches.stream(goalId)
   const authors: string[] = []
   for await (const event of stream) {
     authors.push(event.author)

@@ -121,7 +121,7 @@ it('an agent that joined asks: the frame holds its run, which is answered', asyn
 
 it('the client ends at a question, and goes on with its answer', async () => {
   const client = await platform.clientOf('asker', { runUrl: platform.runUrl })
-  const { run } = await client.run('cipher', 'book')
+  const { run } = await client.runs.run('cipher', 'book')
   expect(run).toMatchObject({ status: 'input_required', question: { text: 'Which day?' } })
   const second = await client.runs.input(run.runId, 'Monday')
   expect(second.run.question?.text).toBe('At what time?')

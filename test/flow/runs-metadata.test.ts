@@ -58,9 +58,9 @@ describe('metadata', () => {
 
   it('is sent and looked for by the client', async () => {
     const client = await platform.clientOf('scout', { runUrl: platform.runUrl })
-    const { run } = await client.run('whale', 'hello', { metadata: { by: 'client' } })
+    const { run } = await client.runs.run('whale', 'hello', { metadata: { by: 'client' } })
     expect(run.metadata).toEqual({ by: 'client' })
-    await client.run('whale', 'hello')
+    await client.runs.run('whale', 'hello')
     const { runs } = await client.runs.list({ metadata: { by: 'client' } })
     expect(runs.map(({ runId }) => runId)).toEqual([run.runId])
     await client.close()

@@ -86,7 +86,7 @@ export function startLoad({ client }: LivePlatform): Load {
       written.notes.push(note.id)
     }),
     repeat(async (n) => {
-      await client.fire({ event: 'task.completed', agent: 'keeper', task_id: `t-${n}` })
+      await client.webhooks.fire({ event: 'task.completed', agent: 'keeper', task_id: `t-${n}` })
       written.fired.push(`t-${n}`)
     }),
   ]

@@ -91,7 +91,7 @@ export function writeNotes(api: MainApi) {
       const note = await patiently(() =>
         api.notes.create({ subject: `note ${n}`, body: 'ü'.repeat(n % 50) || '-' }, { idempotencyKey }),
       )
-      if (note && n % 3 === 0) await patiently(() => api.notes.change(note.id, { status: 'archived' }))
+      if (note && n % 3 === 0) await patiently(() => api.notes.update(note.id, { status: 'archived' }))
       written = n
       await sleep(5)
     }

@@ -25,7 +25,7 @@ export async function startChangers(client: Client) {
     for (let n = 0; !isOver; n++) {
       const key = `${name}-${n % keysEach}`
       try {
-        await client.changePayload(collection, ids, { set: { [key]: n } }, { wait: true })
+        await client.setPayload(collection, ids, { set: { [key]: n } }, { wait: true })
         acknowledged.set(key, n)
         changes++
       } catch {

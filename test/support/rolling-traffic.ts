@@ -111,12 +111,12 @@ const calls: Record<Kind, (client: Client, instance: string, n: number) => Promi
     return String(id)
   },
   async run(client, instance, n) {
-    const { run } = await client.run('whale', `Call ${n} at ${instance}`)
+    const { run } = await client.runs.run('whale', `Call ${n} at ${instance}`)
     return run.runId
   },
   async event(client, instance, n) {
     const task_id = `${instance}.${n}`
-    await client.fire({ event: 'task.completed', agent: 'ATLAS', task_id, result: { n } })
+    await client.webhooks.fire({ event: 'task.completed', agent: 'ATLAS', task_id, result: { n } })
     return task_id
   },
 }

@@ -46,7 +46,7 @@ CALLS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "count": ({"collection": "posts", "count": 1}, lambda fleet: fleet.memory.count("posts")),
     "get": ({**POINT, "payload": {}}, lambda fleet: fleet.memory.get("posts", "p")),
     "delete": (ACCEPTED, lambda fleet: fleet.memory.delete("posts", ["p"])),
-    "changePayload": (ACCEPTED, lambda fleet: fleet.memory.set_payload("posts", ["p"], {"a": 1})),
+    "setPayload": (ACCEPTED, lambda fleet: fleet.memory.set_payload("posts", ["p"], {"a": 1})),
     "embeddings": (
         {"object": "list", "data": [], "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}},
         lambda fleet: fleet.memory.embeddings("a"),

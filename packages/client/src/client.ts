@@ -3,20 +3,22 @@
  * agents and fires events.
  */
 
-import { readFileSync } from 'node:fs'
+import { authorized, type Credential, givenCredential, missingCredential } from './credentials.ts'
 import { type FindAnswer, type FindOptions, find } from './find.ts'
-import { defaultHubUrl, hubOver } from './hub.ts'
+import { hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
 import { createKeyHolder } from './key-holder.ts'
+import { idTokenOver, type MainApi, mainApiOver } from './main-api.ts'
 import { type Collections, collectionsOver, type Memory, memoryOver } from './memory.ts'
 import { pathPart } from './path-part.ts'
 import { ownProblem } from './problem-error.ts'
 import type { RunTransport } from './run-transport.ts'
-import type { AgentCalls, RunCalls } from './run-types.ts'
-import { agentsOver, defaultRunUrl, runsOver } from './runs.ts'
+import type { Agents, Runs } from './run-types.ts'
+import { agentsOver, runsOver } from './runs.ts'
 import type { ScheduleCalls } from './schedule-types.ts'
 import { schedulesOver } from './schedules.ts'
-import { authorized, type Call, createTransport, get, post, type TransportOptions } from './transport.ts'
+import { type ClientOptions, type Settings, settingsOf } from './settings.ts'
+import { type Call, createTransport, get, post, type Transport } from './transport.ts'
 import type {
   AcceptedOperation,
   AgentDebug,
@@ -28,7 +30,7 @@ import type {
   OperationState,
   Stats,
 } from './types.ts'
-import { fireOver, openWebhookTransport } from './webhooks.ts'
+import { fireOver } from './webhooks.ts'
 
 export { withoutAuditNotes } from './audit-notes.ts'
 export type * from './filter.ts'
@@ -40,32 +42,14 @@ export { ProblemError } from './problem-error.ts'
 export type { RecordsOptions, TopicRecord } from './records.ts'
 export type * from './run-types.ts'
 export type * from './schedule-types.ts'
+export type { ClientOptions } from './settings.ts'
 export type * from './types.ts'
 export { filterWhere } from './where.ts'
 
 const waitForMs = 60_000
 const pollMs = { least: 50, most: 1_000 }
 
-export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
-  /** For example `http://127.0.0.1:8080`. */
-  vectorUrl: string
-  /** Default `http://127.0.0.1:8083`. */
-  hubUrl?: string | undefined
-  /** The run gateway. Default `http://127.0.0.1:8082`. */
-  runUrl?: string | undefined
-  /** The webhook relay: a URL or `host:port`. Default `http://127.0.0.1:9090`. */
-  webhookUrl?: string | undefined
-  agentId: string
-  /** PKCS#8 PEM of the agent's Ed25519 key, or the file that holds it. */
-  privateKeyPem?: string
-  privateKeyFile?: string
-  /** The index file that `find` searches. */
-  localIndex?: string
-  /** Milliseconds that only go forward, for tests. */
-  now?: () => number
-}
-
-export interface Client extends Omit<RunCalls, 'runs'>, AgentCalls, Memory {
+export interface Client extends Memory {
   /** A valid gateway key: made by handshake and verification when none is held. */
   apiKey(): Promise<string>
   /** Points, texts and collections; the functions for points are those of the client itself, too. */
@@ -79,17 +63,25 @@ export interface Client extends Omit<RunCalls, 'runs'>, AgentCalls, Memory {
     options?: { timeoutMs?: number; signal?: AbortSignal },
   ): Promise<OperationState>
   embeddings(input: string | string[]): Promise<Embeddings>
-  /**
-   * Resolves once the log holds a delivery for each target; repeated after a fault, receivers drop duplicates by their
-   * idempotency key. `targets` restricts it to those.
-   */
-  fire(event: FiredEvent, options?: FireOptions): Promise<FireAnswer>
+  webhooks: {
+    /**
+     * Resolves once the log holds a delivery for each target; repeated after a fault, receivers drop duplicates by their
+     * idempotency key. `targets` restricts it to those.
+     */
+    fire(event: FiredEvent, options?: FireOptions): Promise<FireAnswer>
+  }
   /** The notes of the hub, in threads. */
   notes: Notes
   /** The goals of the hub. */
   goals: Goals
+  /** Messages to agents. */
+  runs: Runs
+  /** The agents that take messages. */
+  agents: Agents
   /** Messages that go to agents by the clock. */
   schedules: ScheduleCalls
+  /** The main API, with an ID token: who this agent is, records of topics, and any other route. */
+  main: Omit<MainApi, 'close'>
   /** Sizes and indexes of the collections, and the p95 of searches. */
   stats(): Promise<Stats>
   /** Sessions, last operations and use of the limits: of this agent, or of another for those who may look. */
@@ -100,17 +92,20 @@ export interface Client extends Omit<RunCalls, 'runs'>, AgentCalls, Memory {
   close(): Promise<void>
 }
 
-/** Builds a client; nothing is sent before the first call. Every method throws ProblemError. */
-export function createClient(options: ClientOptions): Client {
-  const transport = createTransport({ ...options, baseUrl: options.vectorUrl })
-  const relay = openWebhookTransport(options)
-  const hub = createTransport({ ...options, baseUrl: options.hubUrl ?? defaultHubUrl })
-  const runs = createTransport({ ...options, baseUrl: options.runUrl ?? defaultRunUrl })
-  const keys = createKeyHolder(transport, {
-    agentId: options.agentId,
-    privateKeyPem: () => privateKeyOf(options),
-    now: options.now,
-  })
+/**
+ * Builds a client; nothing is sent before the first call. Without options it works with the platform of this folder, as its only
+ * agent. Throws TypeError for options that cannot work; every method throws ProblemError.
+ */
+export function createClient(options: ClientOptions = {}): Client {
+  const settings = settingsOf(options)
+  const { urls } = settings
+  const over = (baseUrl: string) => createTransport({ ...options, baseUrl })
+  const transport = over(urls.vectorUrl)
+  const hub = over(urls.hubUrl)
+  const runs = over(urls.runUrl)
+  const relay = over(urls.webhookUrl)
+  const main = over(urls.baseUrl)
+  const { keys, token } = credentialsOf(settings, transport, main, options.now)
 
   const keyed = <T>(call: Call) => keys.with((key) => transport.call<T>(authorized(call, key)))
   const operation = (id: string, signal?: AbortSignal) =>
@@ -124,7 +119,6 @@ export function createClient(options: ClientOptions): Client {
     respond: (call) => keys.with((key) => runs.respond(authorized(call, key))),
     open: (call) => keys.with((key) => runs.open(authorized(call, key))),
   }
-  const running = runsOver(runCalls)
 
   return {
     apiKey: keys.get,
@@ -138,26 +132,39 @@ export function createClient(options: ClientOptions): Client {
       respond: (call) => keys.with((key) => hub.respond(authorized(call, key))),
       stream: (call) => keys.with((key) => hub.stream(authorized(call, key))),
     }),
-    ...running,
-    runs: { ...running.runs, ...agentsOver(runCalls) },
+    runs: runsOver(runCalls),
+    agents: agentsOver(runCalls),
     schedules: schedulesOver(runCalls),
-    fire: (event, given) => fireOver(relay, event, given),
+    webhooks: { fire: (event, given) => fireOver(relay, event, given) },
     stats: () => keyed(get('v1/stats', {})),
-    debugAgent: (agentId = options.agentId) => keyed(get(`v1/debug/agent/${pathPart(agentId)}`, {})),
+    debugAgent: (agentId = settings.agentId ?? '') => keyed(get(`v1/debug/agent/${pathPart(agentId)}`, {})),
+    main: mainApiOver(main, token),
     health: () => transport.call({ ...get('v1/health', {}), alsoAnswers: [503] }),
     async close() {
-      transport.close()
-      relay.close()
-      hub.close()
-      runs.close()
+      for (const one of [transport, hub, runs, relay, main]) one.close()
     },
   }
 }
 
-function privateKeyOf(options: ClientOptions): string {
-  if (options.privateKeyPem !== undefined) return options.privateKeyPem
-  if (options.privateKeyFile !== undefined) return readFileSync(options.privateKeyFile, 'utf8')
-  throw new TypeError('give createClient a privateKeyPem or a privateKeyFile')
+/** A gateway key for what agents do, an ID token for the main API; one alone serves for both. */
+function credentialsOf(
+  settings: Settings,
+  vector: Transport,
+  main: Transport,
+  now: ClientOptions['now'],
+): { keys: Credential; token: Credential } {
+  const { agentId, apiKey, agentKey, idToken, privateKeyPem, missing } = settings
+  let keys: Credential | undefined
+  if (apiKey !== undefined) keys = givenCredential(apiKey)
+  else if (agentId !== undefined && privateKeyPem !== undefined) {
+    keys = createKeyHolder(vector, { agentId, privateKeyPem, now })
+  }
+  let token: Credential | undefined
+  if (idToken !== undefined) token = givenCredential(idToken)
+  else if (agentKey !== undefined) token = idTokenOver(main, { ...settings, agentKey, now })
+  const none = missingCredential(missing)
+  const noToken = keys && missingCredential('the main API needs agentKey or idToken')
+  return { keys: keys ?? token ?? none, token: token ?? noToken ?? none }
 }
 
 function localIndexOf({ localIndex }: ClientOptions): FindOptions {

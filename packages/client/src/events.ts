@@ -38,8 +38,11 @@ export async function* readEvents(
       const piece = await withinSilence(pieces.next(), silenceMs)
       if (piece === undefined || piece.done) return
       text += decoder.decode(piece.value, { stream: true })
+      // The end of a line may come in two pieces.
+      const held = text.endsWith('\r') ? '\r' : ''
+      text = text.slice(0, text.length - held.length).replace(/\r\n?/g, '\n')
       const frames = text.split('\n\n')
-      text = frames.pop() ?? ''
+      text = (frames.pop() ?? '') + held
       for (const frame of frames) {
         const fields = fieldsOf(frame)
         id = fields.id ?? id

@@ -77,7 +77,7 @@ export interface Page<T> {
 export type Versioned<T> = T & { etag: string }
 
 export interface CreateOptions {
-  /** Makes the call safe to repeat: it is then retried. */
+  /** Default: one made by the client, so that a call without an answer is sent again and creates nothing twice. */
   idempotencyKey?: string
   signal?: AbortSignal
 }
@@ -110,12 +110,12 @@ export interface Records<T, New, Changes, Filter> {
   /** Throws ProblemError `not_found`. */
   get(id: number): Promise<Versioned<T>>
   /** Throws ProblemError `forbidden`, `invalid_transition` or, with `ifMatch`, `precondition_failed`. */
-  change(id: number, changes: Changes, options?: ChangeOptions): Promise<Versioned<T>>
+  update(id: number, changes: Changes, options?: ChangeOptions): Promise<Versioned<T>>
   /**
    * Changes as they come, until the signal aborts. It connects again by itself and goes on behind the last event; throws
    * ProblemError when the right ended or the hub cannot be reached.
    */
-  follow(options?: FollowOptions): AsyncGenerator<Change<T>>
+  events(options?: FollowOptions): AsyncGenerator<Change<T>>
 }
 
 export interface Notes extends Records<Note, NewNote, NoteChange, NoteFilter> {

@@ -15,9 +15,8 @@ import type {
 } from './hub-types.ts'
 import { pathPart } from './path-part.ts'
 import { ProblemError } from './problem-error.ts'
+import { randomId } from './random.ts'
 import type { Answer, Call } from './transport.ts'
-
-export const defaultHubUrl = 'http://127.0.0.1:8083'
 
 /** Sends calls with a credential; paths are those of the hub. */
 export interface HubCalls {
@@ -56,12 +55,12 @@ function recordsOf(
         method: 'POST',
         path,
         body,
-        headers: headerOf('idempotency-key', options.idempotencyKey),
-        repeatable: options.idempotencyKey !== undefined,
+        headers: headerOf('idempotency-key', options.idempotencyKey ?? randomId()),
+        repeatable: true,
         ...signalOf(options),
       }),
     get: (id) => versioned(calls, { method: 'GET', path: `${path}/${pathPart(id)}`, repeatable: true }),
-    change: (id, body, options: ChangeOptions = {}) =>
+    update: (id, body, options: ChangeOptions = {}) =>
       versioned(calls, {
         method: 'PATCH',
         path: `${path}/${pathPart(id)}`,
@@ -71,7 +70,7 @@ function recordsOf(
         repeatable: false,
         ...signalOf(options),
       }),
-    follow: (options = {}) => follow(calls, `${path}/events`, options),
+    events: (options = {}) => follow(calls, `${path}/events`, options),
   }
 }
 

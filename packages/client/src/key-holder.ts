@@ -1,7 +1,9 @@
 /** Holds an agent's gateway key, which a handshake gets. */
 
-import { createPrivateKey, type KeyObject, randomBytes, sign } from 'node:crypto'
-import { type HeldCredential, holdCredential, type Transport } from './transport.ts'
+import { type Credential, holdCredential } from './credentials.ts'
+import { randomHex } from './random.ts'
+import { signerOf } from './signer.ts'
+import type { Transport } from './transport.ts'
 
 export interface KeyHolderOptions {
   agentId: string
@@ -10,19 +12,18 @@ export interface KeyHolderOptions {
   now?: (() => number) | undefined
 }
 
-export function createKeyHolder(transport: Transport, options: KeyHolderOptions): HeldCredential {
-  let privateKey: KeyObject | undefined
+export function createKeyHolder(transport: Transport, options: KeyHolderOptions): Credential {
+  let sign: ReturnType<typeof signerOf> | undefined
 
   return holdCredential(async () => {
-    privateKey ??= createPrivateKey(options.privateKeyPem())
+    sign ??= signerOf(options.privateKeyPem())
     const challenge = await transport.call<{ client_nonce: string; server_nonce: string }>({
       method: 'POST',
       path: 'v1/auth/handshake',
-      body: { agent_id: options.agentId, nonce: randomBytes(32).toString('hex') },
+      body: { agent_id: options.agentId, nonce: randomHex(32) },
       repeatable: true,
     })
-    const text = challenge.client_nonce + challenge.server_nonce
-    const signature = sign(null, Buffer.from(text, 'utf8'), privateKey).toString('hex')
+    const signature = await sign(challenge.client_nonce + challenge.server_nonce)
     const issued = await transport.call<{ api_key: string; expires_in: number }>({
       method: 'POST',
       path: 'v1/auth/verify',

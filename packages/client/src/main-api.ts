@@ -3,40 +3,30 @@
  * provider, and sends the ID token with every call.
  */
 
-import { readFileSync } from 'node:fs'
+import {
+  authorized,
+  type Credential,
+  givenCredential,
+  holdCredential,
+  missingCredential,
+  type Obtained,
+} from './credentials.ts'
 import { type HubCalls, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
 import { type RecordsOptions, recordsOver, type TopicRecord } from './records.ts'
 import type { RunTransport } from './run-transport.ts'
-import type { RunCalls } from './run-types.ts'
+import type { Runs } from './run-types.ts'
 import { runsOver } from './runs.ts'
 import type { ScheduleCalls } from './schedule-types.ts'
 import { schedulesOver } from './schedules.ts'
-import {
-  type Answer,
-  authorized,
-  type Call,
-  createTransport,
-  holdCredential,
-  type Obtained,
-  type Transport,
-  type TransportOptions,
-} from './transport.ts'
+import { type ClientOptions, settingsOf } from './settings.ts'
+import { type Answer, type Call, createTransport, type Transport } from './transport.ts'
 import type { BrainState, JsonValue, Me } from './types.ts'
 
-export interface MainApiOptions extends Omit<TransportOptions, 'baseUrl'> {
-  /** `base_url`, for example `http://127.0.0.1:8081`. */
-  baseUrl: string
-  /** `svc_` and 64 hex digits, or the file that holds it. */
-  agentKey?: string
-  agentKeyFile?: string
-  /** `identity_exchange_url`. Default: that of the platform's own issuer, below `baseUrl`. */
-  identityExchangeUrl?: string
-  /** The web API key of the Firebase project; the platform's own issuer takes any. */
-  webApiKey?: string
-  /** Milliseconds that only go forward, for tests. */
-  now?: () => number
-}
+export type MainApiOptions = Omit<
+  ClientOptions,
+  'agentId' | 'privateKeyPem' | 'privateKeyFile' | 'apiKey' | 'localIndex'
+>
 
 export interface MainApiRequest {
   query?: Record<string, string | string[] | undefined>
@@ -46,7 +36,7 @@ export interface MainApiRequest {
   signal?: AbortSignal
 }
 
-export interface MainApi extends RunCalls {
+export interface MainApi {
   /** A valid ID token; the three stages are gone through again when a tenth of its lifetime is left. */
   idToken(): Promise<string>
   /** Who this agent is to the platform, and which routes it may call. */
@@ -56,6 +46,8 @@ export interface MainApi extends RunCalls {
   /** The notes and goals of the hub, by the main API. */
   notes: Notes
   goals: Goals
+  /** Messages to agents. */
+  runs: Runs
   /** Messages that go to agents by the clock. */
   schedules: ScheduleCalls
   /**
@@ -71,11 +63,18 @@ export interface MainApi extends RunCalls {
 
 const exchangePath = 'identitytoolkit.googleapis.com/v1/accounts:signInWithCustomToken'
 
-/** Builds a client of the main API; nothing is sent before the first call. Every method throws ProblemError. */
-export function createMainApi(options: MainApiOptions): MainApi {
-  const transport = createTransport(options)
-  const token = holdCredential(() => signIn(transport, options), options.now)
+/** Builds a client of the main API alone; nothing is sent before the first call. Every method throws ProblemError. */
+export function createMainApi(options: MainApiOptions = {}): MainApi {
+  const { urls, agentKey, idToken, ...settings } = settingsOf(options)
+  const transport = createTransport({ ...options, baseUrl: urls.baseUrl })
+  let token = missingCredential('the main API needs agentKey or idToken')
+  if (idToken !== undefined) token = givenCredential(idToken)
+  else if (agentKey !== undefined) token = idTokenOver(transport, { ...settings, agentKey, now: options.now })
+  return { ...mainApiOver(transport, token), close: async () => transport.close() }
+}
 
+/** The main API over an ID token. */
+export function mainApiOver(transport: Transport, token: Credential): Omit<MainApi, 'close'> {
   const below = (call: Call): Call => ({ ...call, path: `api/v1/${call.path}` })
   const hub: HubCalls = {
     async respond<T>(call: Call): Promise<Answer<T>> {
@@ -110,33 +109,39 @@ export function createMainApi(options: MainApiOptions): MainApi {
     request,
     records: (topic, given) => recordsOver(hub, topic, given),
     ...hubOver(hub),
-    ...runsOver(running),
+    runs: runsOver(running),
     schedules: schedulesOver(running),
-    async close() {
-      transport.close()
-    },
   }
 }
 
-async function signIn(transport: Transport, options: MainApiOptions): Promise<Obtained> {
+interface IdTokenParts {
+  agentKey(): string
+  identityExchangeUrl?: string | undefined
+  webApiKey?: string | undefined
+  now?: (() => number) | undefined
+}
+
+/** The agent key buys a custom token, and the identity provider trades that for an ID token. */
+export function idTokenOver(transport: Transport, parts: IdTokenParts): Credential {
+  return holdCredential(() => signIn(transport, parts), parts.now)
+}
+
+async function signIn(
+  transport: Transport,
+  { agentKey, identityExchangeUrl, webApiKey }: IdTokenParts,
+): Promise<Obtained> {
   const trade = await transport.call<{ data: { customToken: string } }>({
     method: 'POST',
     path: 'api/v1/auth/agent',
-    body: { key: agentKeyOf(options) },
+    body: { key: agentKey() },
     repeatable: true,
   })
   const exchanged = await transport.call<{ idToken: string; expiresIn: string }>({
     method: 'POST',
-    path: options.identityExchangeUrl ?? exchangePath,
-    query: { key: options.webApiKey ?? 'local' },
+    path: identityExchangeUrl ?? exchangePath,
+    query: { key: webApiKey ?? 'local' },
     body: { token: trade.data.customToken, returnSecureToken: true },
     repeatable: true,
   })
   return { value: exchanged.idToken, lifetimeS: Number(exchanged.expiresIn) }
-}
-
-function agentKeyOf({ agentKey, agentKeyFile }: MainApiOptions): string {
-  if (agentKey !== undefined) return agentKey
-  if (agentKeyFile !== undefined) return readFileSync(agentKeyFile, 'utf8').trim()
-  throw new TypeError('give createMainApi an agentKey or an agentKeyFile')
 }

@@ -1,10 +1,10 @@
 /** The memory of the fleet: points and texts in collections. */
 
-import { randomUUID } from 'node:crypto'
 import { withoutAuditNotes } from './audit-notes.ts'
 import type { Filter } from './filter.ts'
 import { pathPart } from './path-part.ts'
 import { ProblemError } from './problem-error.ts'
+import { randomId } from './random.ts'
 import { type Call, get, post, read } from './transport.ts'
 import type {
   AcceptedDeletion,
@@ -73,7 +73,7 @@ export interface Memory {
    * Sets and removes keys of payloads; vectors, other keys and expiries stay. Ids without a point are counted as `unknown`. Safe
    * to repeat, so it is retried.
    */
-  changePayload(
+  setPayload(
     collection: string,
     ids: string[],
     change: PayloadChange,
@@ -110,13 +110,14 @@ type WaitFor = (operation: AcceptedOperation, options: { signal?: AbortSignal })
 const partMax = { points: 1_000, bytes: 4 * 1_048_576 }
 /** What JSON takes for a number of a vector, about. */
 const numberBytes = 20
+const utf8 = new TextEncoder()
 
 function* parts(points: readonly Point[]): Generator<Point[]> {
   let part: Point[] = []
   let bytes = 0
   for (const point of points) {
     const { vector, ...rest } = point
-    const size = Buffer.byteLength(JSON.stringify(rest)) + numberBytes * (vector?.length ?? 0)
+    const size = utf8.encode(JSON.stringify(rest)).length + numberBytes * (vector?.length ?? 0)
     if (part.length === partMax.points || (part.length > 0 && bytes + size > partMax.bytes)) {
       yield part
       part = []
@@ -134,13 +135,13 @@ export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
       const given = typeof what === 'string' ? [what] : what
       const points = given.map((one): Point => {
         const point = typeof one === 'string' ? { text: one } : one
-        return { ...point, id: point.id ?? randomUUID() } as Point
+        return { ...point, id: point.id ?? randomId() } as Point
       })
       for (const part of parts(points)) {
         const accepted = await memory.upsert(collection, part, {
           ...options,
           wait,
-          idempotencyKey: randomUUID(),
+          idempotencyKey: randomId(),
         })
         if (!wait || accepted.status === 'applied') continue
         const { status, error } = await waitFor(accepted, options)
@@ -189,7 +190,7 @@ export function memoryOver(keyed: Keyed, waitFor: WaitFor): Memory {
         method: 'DELETE',
         query: waitQuery(given),
       }),
-    changePayload: (collection, ids, { set, remove }, given = {}) =>
+    setPayload: (collection, ids, { set, remove }, given = {}) =>
       keyed({
         ...post('v1/vectors/payload', { collection, ids, set, remove }, given.signal),
         query: waitQuery(given),
@@ -217,7 +218,7 @@ export function collectionsOver(keyed: Keyed): Collections {
     create: (name, { description } = {}) =>
       keyed({
         ...post('v1/collections', { name, description }),
-        headers: { 'idempotency-key': randomUUID() },
+        headers: { 'idempotency-key': randomId() },
         repeatable: true,
       }),
     get: (name) => keyed(get(path(name), {})),

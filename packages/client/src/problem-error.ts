@@ -19,7 +19,7 @@ export interface Problem {
 
 /**
  * Thrown for every answer that is not a success. `code` is stable: match on it. Without an answer the code is
- * `no_answer` (the connection failed), `timeout` or `closed`, and the status 0.
+ * `no_answer` (the connection failed), `timeout`, `closed` or `no_credential`, and the status 0.
  */
 export class ProblemError extends Error {
   readonly code: string
@@ -63,7 +63,7 @@ export async function problemOfResponse(response: Response): Promise<ProblemErro
  * (502 and above without a code of the platform).
  */
 export function isAway({ status, code }: ProblemError): boolean {
-  if (status === 0) return code !== 'closed' && code !== 'stream_ended'
+  if (status === 0) return code === 'no_answer' || code === 'timeout'
   // A setting has switched it off: waiting does not help.
   if (code === 'mirror_off') return false
   return status === 503 || (status >= 502 && code === `http_${status}`)
@@ -90,7 +90,7 @@ export function closed(): ProblemError {
   return ownProblem('closed', 'the client was closed')
 }
 
-type OwnCode = 'timeout' | 'no_answer' | 'closed' | 'stream_ended'
+type OwnCode = 'timeout' | 'no_answer' | 'closed' | 'stream_ended' | 'no_credential'
 
 /** A fault that no server answered. */
 export function ownProblem(code: OwnCode, detail: string, cause?: unknown) {

@@ -186,14 +186,11 @@ export interface CallableAgent {
   skills: string[]
 }
 
-/** At the run gateway alone: the main API lists agents in its own way. */
-export interface AgentCalls {
-  runs: RunCalls['runs'] & {
-    /** The agents that take messages. */
-    agents(): Promise<CallableAgent[]>
-    /** By its slug in any case. Throws ProblemError `agent_not_found`. */
-    agent(slug: string): Promise<CallableAgent>
-  }
+/** The agents that take messages, at the run gateway: the main API lists agents in its own way. */
+export interface Agents {
+  list(): Promise<CallableAgent[]>
+  /** By its slug in any case. Throws ProblemError `agent_not_found`. */
+  get(slug: string): Promise<CallableAgent>
 }
 
 /** The messages of a user and the answers of all agents under one id. */
@@ -249,7 +246,8 @@ export interface SessionCalls {
   ): Promise<{ sessionId: string; userId: string; deleted: true }>
 }
 
-export interface RunCalls {
+/** Messages to agents, and their answers. */
+export interface Runs {
   /**
    * Sends a message to an agent (its slug, `whale`) and waits for the end of the run. Throws ProblemError with the run's own
    * code when it failed, and `run_canceled` when somebody canceled it. Where an agent asks back it ends with the run that waits for an
@@ -258,26 +256,26 @@ export interface RunCalls {
   run(agent: string, message: string | Content, options?: RunOptions): Promise<RunAnswer>
   /** As `run`, with the events as they come, pieces of text (`partial`) among them. */
   stream(agent: string, message: string | Content, options?: RunOptions): Promise<RunStream>
+  /** Sends the message and waits for nothing: the run as it begins. */
+  start(agent: string, message: string | Content, options?: Omit<RunOptions, 'join'>): Promise<Run>
   /** The events of a run that was started before, also of one that has ended. */
   resume(runId: string, options?: ResumeOptions & { join?: boolean }): Promise<RunStream>
-  runs: {
-    /** Throws ProblemError `not_found`. */
-    get(runId: string): Promise<Run>
-    /** The newest first. */
-    list(filter?: RunFilter): Promise<{ runs: Run[]; next: string | undefined }>
-    /** Every run of a list, page by page. */
-    all(filter?: RunFilter): AsyncGenerator<Run>
-    /** Also the runs of the agents that joined. One that has ended stays as it is. */
-    cancel(runId: string): Promise<Run>
-    /**
-     * Answers the question of a run that is `input_required`: by a text, or parts (a `functionResponse` with the id of a call). The
-     * same run goes on, and this ends as `run` does. Throws ProblemError `not_waiting`.
-     */
-    input(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunAnswer>
-    /** As `input`, with the events as they come. */
-    inputStream(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunStream>
-    sessions: SessionCalls
-  }
+  /** Throws ProblemError `not_found`. */
+  get(runId: string): Promise<Run>
+  /** The newest first. */
+  list(filter?: RunFilter): Promise<{ runs: Run[]; next: string | undefined }>
+  /** Every run of a list, page by page. */
+  all(filter?: RunFilter): AsyncGenerator<Run>
+  /** Also the runs of the agents that joined. One that has ended stays as it is. */
+  cancel(runId: string): Promise<Run>
+  /**
+   * Answers the question of a run that is `input_required`: by a text, or parts (a `functionResponse` with the id of a call). The
+   * same run goes on, and this ends as `run` does. Throws ProblemError `not_waiting`.
+   */
+  input(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunAnswer>
+  /** As `input`, with the events as they come. */
+  inputStream(runId: string, answer: string | Part[], options?: InputOptions): Promise<RunStream>
+  sessions: SessionCalls
   /** Sends a message to every agent as one goal; its conclusion is `result` of the dispatch once it has ended. */
   dispatch(message: string | Content, options?: MessageOptions): Promise<Dispatch>
   dispatches: {

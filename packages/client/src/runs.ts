@@ -3,10 +3,11 @@
 import { pauseBetween, readEvents, refuseEnd } from './events.ts'
 import { headerOf, nextOf, signalOf } from './hub.ts'
 import { pathPart } from './path-part.ts'
+import { randomId } from './random.ts'
 import { faultOf } from './run-fault.ts'
 import { awayMsMax, openedWithin, type RunTransport } from './run-transport.ts'
 import type {
-  AgentCalls,
+  Agents,
   CallableAgent,
   Content,
   Dispatch,
@@ -18,21 +19,35 @@ import type {
   ResumeOptions,
   Run,
   RunAnswer,
-  RunCalls,
   RunEvent,
   RunFilter,
   RunOptions,
+  Runs,
 } from './run-types.ts'
 import { sessionsOver } from './sessions.ts'
 import type { Call } from './transport.ts'
 
-export const defaultRunUrl = 'http://127.0.0.1:8082'
-
 /** The author of the last frame of a stream, which holds the outcome and no text. */
 const gatewayAuthor = 'gateway'
 
-export function runsOver(calls: RunTransport): RunCalls {
-  const runs: RunCalls['runs'] = {
+export function runsOver(calls: RunTransport): Runs {
+  const runs: Runs = {
+    async run(agent, message, options = {}) {
+      const call = runCall(agent, message, options, false)
+      return collect(await begin(calls, call, options))
+    },
+    stream: async (agent, message, options = {}) =>
+      begin(calls, runCall(agent, message, options, true), options),
+    async start(agent, message, options = {}) {
+      const { path, headers, ...call } = runCall(agent, message, options, false)
+      const place = { path: calls.atMainApi ? 'runs' : path }
+      const asked = { ...headers, accept: 'application/json', prefer: 'respond-async' }
+      return (await calls.respond<Run>({ ...call, ...place, query: {}, headers: asked })).data
+    },
+    async resume(runId, { join, ...options } = {}) {
+      const source = { path: pathOf(runId), query: joinQuery(join), name: 'run' as const }
+      return Object.assign(eventsOf<Run>(calls, source, options), { runId })
+    },
     get: async (runId) => (await calls.respond<Run>(getCall(pathOf(runId)))).data,
     list: (filter = {}) => pageOf(calls, filter),
     async *all(filter = {}) {
@@ -47,22 +62,6 @@ export function runsOver(calls: RunTransport): RunCalls {
     input: async (runId, answer, options = {}) => collect(await continued(calls, runId, answer, options)),
     inputStream: (runId, answer, options = {}) => continued(calls, runId, answer, options),
     sessions: sessionsOver(calls),
-  }
-  const stream: RunCalls['stream'] = async (agent, message, options = {}) => {
-    const call = runCall(agent, message, options, true)
-    return begin(calls, call, options)
-  }
-  return {
-    runs,
-    stream,
-    async run(agent, message, options = {}) {
-      const call = runCall(agent, message, options, false)
-      return collect(await begin(calls, call, options))
-    },
-    async resume(runId, { join, ...options } = {}) {
-      const source = { path: pathOf(runId), query: joinQuery(join), name: 'run' as const }
-      return Object.assign(eventsOf<Run>(calls, source, options), { runId })
-    },
     async dispatch(message, options = {}) {
       const path = calls.atMainApi ? 'dispatches' : 'dispatch'
       return (await calls.respond<Dispatch>({ ...dispatchCall(message, options), path })).data
@@ -76,13 +75,14 @@ export function runsOver(calls: RunTransport): RunCalls {
       },
     },
   }
+  return runs
 }
 
 /** The agents that take messages, at the run gateway. */
-export function agentsOver(calls: RunTransport): Pick<AgentCalls['runs'], 'agents' | 'agent'> {
+export function agentsOver(calls: RunTransport): Agents {
   return {
-    agents: async () => (await calls.respond<CallableAgent[]>(getCall('agents'))).data,
-    agent: async (slug) => (await calls.respond<CallableAgent>(getCall(`agents/${pathPart(slug)}`))).data,
+    list: async () => (await calls.respond<CallableAgent[]>(getCall('agents'))).data,
+    get: async (slug) => (await calls.respond<CallableAgent>(getCall(`agents/${pathPart(slug)}`))).data,
   }
 }
 
@@ -131,10 +131,13 @@ function eventsOf<R>(
   opened?: AsyncIterable<Uint8Array>,
 ): EventsOf<R> {
   const state: { lastEventId: number; result: R | undefined } = { lastEventId: after, result: undefined }
+  let seenAt = 0
 
   /** Events of one connection that were not given out before. */
   async function* oneConnection(body: AsyncIterable<Uint8Array>): AsyncGenerator<RunEvent> {
     for await (const { event: kind, id, data } of readEvents(body)) {
+      // Heartbeats are signs of life, too.
+      seenAt = performance.now()
       if (kind === 'end') refuseEnd(data)
       if (kind !== 'message') continue
       const event = JSON.parse(data) as RunEvent
@@ -166,7 +169,7 @@ function eventsOf<R>(
     let body = opened
     // It can be read once: a second iteration goes on behind the last event.
     opened = undefined
-    let seenAt = performance.now()
+    seenAt = performance.now()
     while (state.result === undefined) {
       signal?.throwIfAborted()
       if (!body) {
@@ -176,7 +179,6 @@ function eventsOf<R>(
         if (answer.status === 204) state.result = (await calls.respond<R>(getCall(path))).data
       }
       for await (const event of oneConnection(body)) {
-        seenAt = performance.now()
         yield event
         signal?.throwIfAborted()
       }
@@ -234,7 +236,7 @@ function dispatchCall(
 }
 
 /** Repeated safely: the key names what it creates. */
-function creation({ idempotencyKey = crypto.randomUUID(), signal }: MessageOptions): Call {
+function creation({ idempotencyKey = randomId(), signal }: MessageOptions): Call {
   return {
     method: 'POST',
     path: '',

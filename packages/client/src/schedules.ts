@@ -1,8 +1,8 @@
 /** Messages that go to agents by the clock, over the run gateway or the main API. */
 
-import { randomUUID } from 'node:crypto'
 import { headerOf, nextOf, signalOf } from './hub.ts'
 import { pathPart } from './path-part.ts'
+import { randomId } from './random.ts'
 import type { RunTransport } from './run-transport.ts'
 import type { NewSchedule, Schedule, ScheduleCalls, ScheduledRun } from './schedule-types.ts'
 import type { Call } from './transport.ts'
@@ -21,7 +21,7 @@ export function schedulesOver(calls: RunTransport): ScheduleCalls {
     return { data, next: nextOf(headers.get('link')) }
   }
   return {
-    create: ({ idempotencyKey = randomUUID(), signal, ...body }) =>
+    create: ({ idempotencyKey = randomId(), signal, ...body }) =>
       one<Schedule>(
         {
           method: 'POST',

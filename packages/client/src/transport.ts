@@ -1,7 +1,4 @@
-/**
- * Sends the calls of the client, with time-outs and with retries of calls that are safe to repeat, and holds the credentials
- * that they carry.
- */
+/** Sends the calls of the client, with time-outs and with retries of calls that are safe to repeat. */
 
 import { closed, isAway, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
 
@@ -13,7 +10,12 @@ export interface TransportOptions {
   dispatcher?: unknown
   /** One attempt may take this long. Default 30,000. */
   timeoutMs?: number
-  /** Attempts of a call that is safe to repeat. Default 4. */
+  /**
+   * A call that is safe to repeat is repeated for so many seconds after its first fault. Default 20: longer than a restart of the
+   * platform takes.
+   */
+  retryFor?: number
+  /** Bounds the attempts of such a call, too. Default: none. */
   attemptsMax?: number
   /** Longest wait before a further attempt; a longer retryAfter is not waited for. Default 10,000. */
   waitMsMax?: number
@@ -69,12 +71,14 @@ export interface Transport {
 }
 
 const backoffBaseMs = 100
+const backoffMsMax = 2_000
 const limitCodes: ReadonlySet<string> = new Set(['rate_limited', 'too_many_concurrent', 'quota_exceeded'])
 
 export function createTransport(options: TransportOptions): Transport {
   const send = options.fetch ?? fetch
   const timeoutMs = options.timeoutMs ?? 30_000
-  const attemptsMax = options.attemptsMax ?? 4
+  const attemptsMax = options.attemptsMax ?? Number.POSITIVE_INFINITY
+  const retryForMs = (options.retryFor ?? 20) * 1_000
   const waitMsMax = options.waitMsMax ?? 10_000
   const sleep = options.sleep ?? pause
   const random = options.random ?? Math.random
@@ -108,6 +112,8 @@ export function createTransport(options: TransportOptions): Transport {
 
   async function repeated<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     let patienceMs = options.waitOutLimitsMs ?? 0
+    let firstFaultAt: number | undefined
+    let waitedMs = 0
     for (let tries = 1; ; tries++) {
       try {
         return await attempt<T>(call, read)
@@ -121,8 +127,11 @@ export function createTransport(options: TransportOptions): Transport {
           continue
         }
         if (!(error instanceof ProblemError) || tries >= attemptsMax || !mayRepeat(call, error)) throw error
+        firstFaultAt ??= performance.now()
         const waitMs = waitOf(error, tries, random())
-        if (waitMs > waitMsMax) throw error
+        const passedMs = Math.max(performance.now() - firstFaultAt, waitedMs)
+        if (waitMs > waitMsMax || passedMs + waitMs > retryForMs) throw error
+        waitedMs += waitMs
         await wait(waitMs, call)
       }
     }
@@ -159,11 +168,6 @@ function timedOut(): Error {
   return Object.assign(new Error('no answer in time'), { name: 'TimeoutError' })
 }
 
-/** The call with this bearer credential. */
-export function authorized(call: Call, credential: string): Call {
-  return { ...call, headers: { ...call.headers, authorization: `Bearer ${credential}` } }
-}
-
 /** A proxy's error page in place of the service's JSON is no answer, whatever its status. */
 function isAnswer({ alsoAnswers }: Call, { status, headers }: Response): boolean {
   return alsoAnswers?.includes(status) === true && /\bjson\b/i.test(headers.get('content-type') ?? '')
@@ -177,7 +181,7 @@ function mayRepeat(call: Call, error: ProblemError): boolean {
 
 /** The server's own time, or exponential back-off; full jitter keeps clients apart. */
 function waitOf(error: ProblemError, tries: number, random: number): number {
-  const backoffMs = random * backoffBaseMs * 2 ** tries
+  const backoffMs = random * Math.min(backoffBaseMs * 2 ** tries, backoffMsMax)
   return error.retryAfter === undefined ? backoffMs : error.retryAfter * 1_000 + random * backoffBaseMs
 }
 
@@ -228,54 +232,4 @@ export function read(
     for (const one of [value ?? []].flat()) form.append(name, one)
   }
   return form.toString().length <= queryLengthMax ? get(path, query, signal) : post(path, body, signal)
-}
-
-/** It is renewed when less than this share of its lifetime is left. */
-const renewShare = 0.1
-
-export type HeldCredential = ReturnType<typeof holdCredential>
-
-export interface Obtained {
-  value: string
-  lifetimeS: number
-}
-
-/**
- * Holds a credential that runs out: gets one when it is needed or was refused, one at a time. `now`: milliseconds that only go
- * forward.
- */
-export function holdCredential(obtain: () => Promise<Obtained>, now: () => number = () => performance.now()) {
-  let held: { value: string; renewAt: number } | undefined
-  let renewing: Promise<NonNullable<typeof held>> | undefined
-
-  async function renew() {
-    const begun = now()
-    const { value, lifetimeS } = await obtain()
-    return { value, renewAt: begun + lifetimeS * 1_000 * (1 - renewShare) }
-  }
-  async function get(): Promise<string> {
-    if (held && now() < held.renewAt) return held.value
-    renewing ??= renew().finally(() => {
-      renewing = undefined
-    })
-    held = await renewing
-    return held.value
-  }
-  return {
-    /** One that is still valid for a while. */
-    get,
-    /**
-     * Resolves with what `send` makes of the credential; where that is answered 401, it is sent a second time with a new one.
-     */
-    async with<T>(send: (credential: string) => Promise<T>): Promise<T> {
-      const value = await get()
-      try {
-        return await send(value)
-      } catch (error) {
-        if (!(error instanceof ProblemError) || error.status !== 401) throw error
-        if (held?.value === value) held = undefined
-        return send(await get())
-      }
-    },
-  }
 }

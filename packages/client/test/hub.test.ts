@@ -58,9 +58,9 @@ test('notes and goals are read and written at the hub with a gateway key', async
   const { notes, goals } = client({ hubUrl: 'http://hub.test:1' })
   expect(await notes.get(7)).toEqual({ ...note(7), etag: '"3"' })
   await notes.create({ subject: 's', body: 'b', parent_id: 6 }, { idempotencyKey: 'k' })
-  await notes.change(7, { status: 'resolved' }, { ifMatch: '"3"' })
+  await notes.update(7, { status: 'resolved' }, { ifMatch: '"3"' })
   await goals.create({ title: 't' })
-  await goals.change(8, { status: 'active' })
+  await goals.update(8, { status: 'active' })
   expect(calls()).toEqual([
     'GET http://hub.test:1/fleet_notes/7',
     'POST http://hub.test:1/fleet_notes',
@@ -109,13 +109,16 @@ test('a list is read page by page, with its filters', async () => {
 test('changes are sent again only where that does no harm', async () => {
   let failures = 1
   const flaky: Reply = () => (failures-- > 0 ? problem(503, 'unavailable') : Response.json(note(1)))
-  const { client } = worldOver(flaky)
+  const { client, sent } = worldOver(flaky)
   const { notes } = client()
   expect((await notes.create({ subject: 's', body: 'b' }, { idempotencyKey: 'k' })).id).toBe(1)
   failures = 1
-  await expect(notes.create({ subject: 's', body: 'b' })).rejects.toMatchObject({ status: 503 })
+  expect((await notes.create({ subject: 's', body: 'b' })).id).toBe(1)
+  const keys = sent.slice(-2).map(({ headers }) => headers.get('idempotency-key'))
+  expect(keys).toEqual([keys[0], keys[0]])
+  expect(keys[0]).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   failures = 1
-  await expect(notes.change(1, { status: 'archived' })).rejects.toMatchObject({ status: 503 })
+  await expect(notes.update(1, { status: 'archived' })).rejects.toMatchObject({ status: 503 })
   expect((await notes.get(1)).id).toBe(1)
 })
 
@@ -161,7 +164,7 @@ test('a stream gives changes, connects again behind the last event, and ends wit
   })
   const stop = new AbortController()
   const seen: Change<Note>[] = []
-  for await (const change of client().notes.follow({ signal: stop.signal })) {
+  for await (const change of client().notes.events({ signal: stop.signal })) {
     seen.push(change)
     if (change.type === 'reset') stop.abort()
   }
@@ -181,23 +184,25 @@ test('a stream ends with the right of its caller, and with a hub that does not c
       ? streamOf(['event: end\ndata: {"code":"unauthorized"}\n\n'])
       : Response.json({ code: 'unauthorized', detail: 'no' }, { status: 401 }),
   )
-  const first = ended.client().goals.follow({ lastEventId: 'x' })
+  const first = ended.client().goals.events({ lastEventId: 'x' })
   await expect(first.next()).rejects.toMatchObject({ code: 'unauthorized', status: 401 })
   expect(ended.sent[0]?.headers.get('last-event-id')).toBe('x')
   const broken = worldOver(() => streamOf(['event: end\ndata: {"code":"internal_error"}\n\n']))
-  await expect(broken.client().goals.follow().next()).rejects.toMatchObject({
+  await expect(broken.client().goals.events().next()).rejects.toMatchObject({
     code: 'stream_ended',
     status: 0,
   })
   const away = worldOver(() => problem(503, 'log_unavailable'))
-  await expect(away.client().goals.follow().next()).rejects.toMatchObject({ code: 'log_unavailable' })
+  await expect(away.client({ attemptsMax: 4 }).goals.events().next()).rejects.toMatchObject({
+    code: 'log_unavailable',
+  })
   expect(away.sent).toHaveLength(4)
 })
 
 test('closing the client ends its streams', async () => {
   const { client } = worldOver(() => streamOf(['event: ready\ndata: {}\n\n']))
   const own = client()
-  const stream = own.notes.follow()
+  const stream = own.notes.events()
   expect((await stream.next()).value).toEqual({ type: 'ready', id: undefined })
   await own.close()
   await expect(stream.next()).rejects.toMatchObject({ code: 'closed' })

@@ -153,8 +153,8 @@ test('payloads are changed by one request, which is repeated', async () => {
     refusals-- > 0 ? problem(503, 'log_unavailable') : Response.json(answer),
   )
   const change = { set: { status: 'done', seen: null }, remove: ['draft'] }
-  expect(await client.changePayload('posts', ['a', 'b'], change, { wait: true })).toEqual(answer)
-  await client.memory.changePayload('posts', ['a'], { remove: ['draft'] })
+  expect(await client.setPayload('posts', ['a', 'b'], change, { wait: true })).toEqual(answer)
+  await client.memory.setPayload('posts', ['a'], { remove: ['draft'] })
   const calls = sent.map(({ method, path, body }) => [method, path, body])
   const first = ['POST', '/v1/vectors/payload?wait=true', { collection: 'posts', ids: ['a', 'b'], ...change }]
   const last = ['POST', '/v1/vectors/payload', { collection: 'posts', ids: ['a'], remove: ['draft'] }]

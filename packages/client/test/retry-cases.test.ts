@@ -28,18 +28,18 @@ const calls: Record<string, (client: Client) => Promise<unknown>> = {
   count: (client) => client.count('posts'),
   get: (client) => client.get('posts', 'p'),
   delete: (client) => client.delete('posts', ['p']),
-  changePayload: (client) => client.changePayload('posts', ['p'], { set: { a: 1 } }),
+  setPayload: (client) => client.setPayload('posts', ['p'], { set: { a: 1 } }),
   embeddings: (client) => client.embeddings('a'),
   health: (client) => client.health(),
   upsert: (client) => client.upsert('posts', points),
   'upsert with a key': (client) => client.upsert('posts', points, { idempotencyKey: 'k' }),
   'create a note': (client) => client.notes.create(note),
   'create a note with a key': (client) => client.notes.create(note, { idempotencyKey: 'k' }),
-  'change a note': (client) => client.notes.change(1, { subject: 's' }),
-  dispatch: (client) => client.dispatch('Who?'),
+  'change a note': (client) => client.notes.update(1, { subject: 's' }),
+  dispatch: (client) => client.runs.dispatch('Who?'),
   'cancel a run': (client) => client.runs.cancel('run_1'),
   'delete a session': (client) => client.runs.sessions.delete('s'),
-  fire: (client) => client.fire({ event: 'task.completed', agent: 'whale', task_id: '1' }),
+  fire: (client) => client.webhooks.fire({ event: 'task.completed', agent: 'whale', task_id: '1' }),
 }
 
 /** The answer that a case names; what happens in place of one is thrown. */

@@ -99,7 +99,7 @@ test('a message is sent as a run request, and its events are the answer', async 
       last(1, run()),
     ),
   )
-  const answer = await client.run('WHALE', 'hello', {
+  const answer = await client.runs.run('WHALE', 'hello', {
     userId: 'u',
     sessionId: 's',
     onBusy: 'reject',
@@ -133,7 +133,7 @@ test('a stream that breaks goes on behind the last event, and gives each event o
     else if (n === 3) stream(response, frame(1, event('one')), frame(2, event('two')))
     else stream(response, frame(3, event('three')), last(3, run()))
   })
-  const running = await client.stream('whale', 'hello')
+  const running = await client.runs.stream('whale', 'hello')
   expect([running.runId, running.result]).toEqual(['run_1', undefined])
   const texts: string[] = []
   for await (const { id } of running) texts.push(id)
@@ -153,7 +153,7 @@ test('a message whose answer did not come is sent again under the same key', asy
     if (n === 1) response.destroy()
     else stream(response, frame(1, event('one')), last(1, run()))
   })
-  expect((await client.run('whale', 'hello')).events).toEqual([event('one')])
+  expect((await client.runs.run('whale', 'hello')).events).toEqual([event('one')])
   expect(asked).toHaveLength(2)
   expect(asked[1]?.headers['idempotency-key']).toBe(asked[0]?.headers['idempotency-key'])
 })
@@ -168,13 +168,13 @@ test('a run that failed or was canceled is a fault of `run`, and an outcome of `
   const { client } = await platformOf((response, n) =>
     stream(response, frame(1, event('one')), last(1, outcomes[n - 1]!)),
   )
-  await expect(client.run('whale', 'hello')).rejects.toMatchObject({
+  await expect(client.runs.run('whale', 'hello')).rejects.toMatchObject({
     code: 'run_timeout',
     status: 504,
     message: expect.stringContaining('run_1'),
   })
-  await expect(client.run('whale', 'hello')).rejects.toMatchObject({ code: 'run_canceled', status: 409 })
-  const running = await client.stream('whale', 'hello')
+  await expect(client.runs.run('whale', 'hello')).rejects.toMatchObject({ code: 'run_canceled', status: 409 })
+  const running = await client.runs.stream('whale', 'hello')
   for await (const _ of running);
   expect(running.result?.error).toEqual(error)
 })
@@ -183,11 +183,11 @@ test('refusals are thrown as they are', async () => {
   const { client, calls } = await platformOf((response, n) =>
     problem(response, n === 1 ? 404 : 409, n === 1 ? 'agent_not_found' : 'session_busy'),
   )
-  await expect(client.stream('nobody', 'hello')).rejects.toMatchObject({
+  await expect(client.runs.stream('nobody', 'hello')).rejects.toMatchObject({
     code: 'agent_not_found',
     status: 404,
   })
-  await expect(client.run('whale', 'hello')).rejects.toMatchObject({ code: 'session_busy' })
+  await expect(client.runs.run('whale', 'hello')).rejects.toMatchObject({ code: 'session_busy' })
   expect(calls()).toHaveLength(2)
 })
 
@@ -195,7 +195,7 @@ test('a run that ended before is read from any event on', async () => {
   const { client, asked } = await platformOf((response) =>
     stream(response, frame(3, event('three')), last(3, run())),
   )
-  const resumed = await client.resume('run_1', { after: 2, join: false })
+  const resumed = await client.runs.resume('run_1', { after: 2, join: false })
   const texts: string[] = []
   for await (const { id } of resumed) texts.push(id)
   expect([texts, resumed.result]).toEqual([['three'], run()])
@@ -210,7 +210,7 @@ test('a run of which all was read is shown by its record', async () => {
     if (n === 1) response.writeHead(204).end()
     else response.setHeader('content-type', 'application/json').end(JSON.stringify(run()))
   })
-  const resumed = await client.resume('run_1', { after: 4 })
+  const resumed = await client.runs.resume('run_1', { after: 4 })
   for await (const _ of resumed) throw new Error('there are no events left')
   expect(resumed.result).toEqual(run())
   expect(calls()).toEqual(['GET /runs/run_1/events', 'GET /runs/run_1'])
@@ -224,7 +224,7 @@ test('a stream that broke goes on while the proxy in front says that nobody is t
     } else if (n < 6) response.writeHead(n % 2 ? 502 : 504, { 'content-type': 'text/html' }).end('<html>')
     else stream(response, last(2, run()))
   })
-  const running = await client.stream('whale', 'hello')
+  const running = await client.runs.stream('whale', 'hello')
   for await (const _ of running);
   expect(running.result).toEqual(run())
 })
@@ -235,7 +235,7 @@ test('an aborted signal ends the reading', async () => {
     response.write(frame(1, event('one')))
   })
   const stop = new AbortController()
-  const running = await client.stream('whale', 'hello', { signal: stop.signal })
+  const running = await client.runs.stream('whale', 'hello', { signal: stop.signal })
   const reading = (async () => {
     for await (const _ of running) stop.abort()
   })()
@@ -273,13 +273,13 @@ test('a dispatch is sent to all, followed to its end, and canceled', async () =>
         .setHeader('content-type', 'application/json')
         .end(JSON.stringify({ ...ended, status: 'running' }))
   })
-  const { goalId } = await client.dispatch('Report, all of you.', { sessionId: 's' })
-  const running = await client.dispatches.stream(goalId)
+  const { goalId } = await client.runs.dispatch('Report, all of you.', { sessionId: 's' })
+  const running = await client.runs.dispatches.stream(goalId)
   const authors: string[] = []
   for await (const { author } of running) authors.push(author)
   expect([authors, running.result]).toEqual([['WHALE', 'PULSE'], ended])
-  await client.dispatches.get(7)
-  await client.dispatches.cancel(7)
+  await client.runs.dispatches.get(7)
+  await client.runs.dispatches.cancel(7)
   expect(asked[0]?.body).toEqual({ sessionId: 's', message: 'Report, all of you.' })
   expect(calls()).toEqual([
     'POST /dispatch',
@@ -298,8 +298,8 @@ test('at the main API a run is made, and its events are read behind it', async (
       response.writeHead(202, { 'content-type': 'application/json' }).end(JSON.stringify({ ok: true, data }))
     }
   })
-  expect(await api.run('atlas', 'hello')).toEqual({ run: run(), events: [event('one')] })
-  expect((await api.dispatch('hello')).goalId).toBe(7)
+  expect(await api.runs.run('atlas', 'hello')).toEqual({ run: run(), events: [event('one')] })
+  expect((await api.runs.dispatch('hello')).goalId).toBe(7)
   expect((await api.runs.list({ agent: 'atlas' })).runs).toEqual([run()])
   expect(calls()).toEqual([
     'POST /api/v1/runs',

@@ -89,10 +89,10 @@ test("an agent's client fires without a key of its own", async () => {
     agentId: 'atlas',
     privateKeyPem: 'never read',
   })
-  expect((await agent.fire(event)).deliveries).toHaveLength(1)
+  expect((await agent.webhooks.fire(event)).deliveries).toHaveLength(1)
   expect(sent.map(({ url, headers }) => [url, headers.get('authorization')])).toEqual([
     ['http://127.0.0.1:9191/api/v1/webhooks/fire', null],
   ])
   await agent.close()
-  await expect(agent.fire(event)).rejects.toMatchObject({ code: 'closed' })
+  await expect(agent.webhooks.fire(event)).rejects.toMatchObject({ code: 'closed' })
 })

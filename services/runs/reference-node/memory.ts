@@ -160,6 +160,8 @@ export interface MemoryParts {
 /** Limits of the agent are waited for. */
 const waitOutLimitsMs = 30_000
 const timeoutMs = 20_000
+/** A tool says soon that the platform is away. */
+const attemptsMax = 4
 
 /** The platform may come back at other addresses. */
 export function createSharedMemory(parts: MemoryParts) {
@@ -175,7 +177,14 @@ export function createSharedMemory(parts: MemoryParts) {
       const key = JSON.stringify(found)
       if (held?.key !== key) {
         await held?.client.close()
-        const client = createClient({ ...found, agentId, privateKeyFile, waitOutLimitsMs, timeoutMs })
+        const client = createClient({
+          ...found,
+          agentId,
+          privateKeyFile,
+          waitOutLimitsMs,
+          timeoutMs,
+          attemptsMax,
+        })
         held = { client: { ...client, weakBelow: weakBelowOf(client) }, key }
       }
       return held.client

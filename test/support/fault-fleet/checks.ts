@@ -71,7 +71,7 @@ async function checkRuns(runs: Acknowledged['runs']): Promise<string[]> {
         continue
       }
       const events: RunEvent[] = []
-      for await (const event of await client.resume(runId)) events.push(event)
+      for await (const event of await client.runs.resume(runId)) events.push(event)
       const numbers = events.map(({ id }) => id)
       if (new Set(numbers).size !== numbers.length) faults.push(`${runId} shows an event twice`)
       if (events.length !== run.lastEventId)

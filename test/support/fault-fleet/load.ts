@@ -121,7 +121,7 @@ function callOf(
       return async () => {
         const text = `run ${++numbers} of ${name}`
         const signal = AbortSignal.timeout(runMsMax)
-        const stream = await client.stream('whale', text, { signal })
+        const stream = await client.runs.stream('whale', text, { signal })
         runs.set(stream.runId, client)
         for await (const _ of stream);
         const { status, error } = stream.result!
@@ -130,7 +130,7 @@ function callOf(
     case 'event':
       return async () => {
         const event = { event: 'task.completed', agent: 'ATLAS', task_id: `load-${++numbers}` } as const
-        const { deliveries } = await client.fire(event)
+        const { deliveries } = await client.webhooks.fire(event)
         for (const { sequence } of deliveries) events.add(sequence)
       }
   }

@@ -110,7 +110,7 @@ async function writePoints({ vectorUrl }: ServiceProcess, volume: string, round:
     // All read the point before the first is applied: the platform corrects what they write.
     const changes = Array.from({ length: 20 }, (_, n) => ({ set: { [`é ${n}`]: '灯台' } }))
     const change = (one: (typeof changes)[number]) =>
-      client.changePayload('posts', [`${round}-3`], one, { wait: true })
+      client.setPayload('posts', [`${round}-3`], one, { wait: true })
     await Promise.all(changes.map(change))
   } finally {
     await client.close()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 from ._blocking import Blocking, blocking, iterating
 from ._core import Core
@@ -15,14 +16,7 @@ from .hub_models import Change, Goal, GoalStatus, Note, NoteStatus, Page, Priori
 
 R = TypeVar("R", bound=Record)
 
-_CREATE_NOTE = endpoint(
-    "hub",
-    "POST",
-    "/fleet_notes",
-    Note,
-    body="subject body priority thread_id parent_id",
-    repeatable=False,
-)
+_CREATE_NOTE = endpoint("hub", "POST", "/fleet_notes", Note, body="subject body priority thread_id parent_id")
 _LIST_NOTES = endpoint("hub", "GET", "/fleet_notes", list[Note], query="limit cursor thread_id status priority author")
 _GET_NOTE = endpoint("hub", "GET", "/fleet_notes/{id}", Note)
 # A repeated change would undo what others changed meanwhile.
@@ -31,7 +25,7 @@ _CHANGE_NOTE = endpoint(
 )
 _NOTE_EVENTS = endpoint("hub", "GET", "/fleet_notes/events", Note)
 _THREAD = endpoint("hub", "GET", "/fleet_notes/{id}/thread", list[Note], query="limit cursor")
-_CREATE_GOAL = endpoint("hub", "POST", "/goals", Goal, body="title description priority", repeatable=False)
+_CREATE_GOAL = endpoint("hub", "POST", "/goals", Goal, body="title description priority")
 _LIST_GOALS = endpoint("hub", "GET", "/goals", list[Goal], query="limit cursor status priority author")
 _GET_GOAL = endpoint("hub", "GET", "/goals/{id}", Goal)
 _CHANGE_GOAL = endpoint("hub", "PATCH", "/goals/{id}", Goal, body="title description priority status", repeatable=False)
@@ -59,8 +53,9 @@ class _Records(Generic[R]):
                 return
 
     async def _create(self, described: Endpoint[R], body: Mapping[str, Any], key: str | None) -> R:
-        headers = {"idempotency-key": key}
-        return await self._versioned(described, body=body, headers=headers, repeatable=key is not None)
+        # Its own key, so that a call without an answer is sent again and creates nothing twice.
+        headers = {"idempotency-key": key or str(uuid4())}
+        return await self._versioned(described, body=body, headers=headers)
 
     async def _change(self, described: Endpoint[R], record_id: int, body: Mapping[str, Any], etag: str | None) -> R:
         return await self._versioned(described, parts={"id": record_id}, body=body, headers={"if-match": etag})
@@ -96,7 +91,7 @@ class AsyncNotes(_Records[Note]):
         parent_id: int | None = None,
         idempotency_key: str | None = None,
     ) -> Note:
-        """Writes a note: a thread of its own, or a reply. Repeated by the client only with an ``idempotency_key``."""
+        """Writes a note: a thread of its own, or a reply."""
         fields = {
             "subject": subject,
             "body": body,
@@ -189,7 +184,7 @@ class AsyncGoals(_Records[Goal]):
         priority: Priority | None = None,
         idempotency_key: str | None = None,
     ) -> Goal:
-        """Sets a goal. Repeated by the client only with an ``idempotency_key``."""
+        """Sets a goal."""
         fields = {"title": title, "description": description, "priority": priority}
         return await self._create(_CREATE_GOAL, fields, idempotency_key)
 
