@@ -1,5 +1,5 @@
 /**
- * Each public topic, with real content, read by programs of others: confluent-kafka (Python), Kafka's console consumer with
+ * Each public topic, with real content, read by programs of others: confluent-kafka (Python), kafkajs, Kafka's console consumer with
  * the registry's deserializer (Java) and kcat (C, raw). From the beginning and from positions, through a rebuild and more
  * partitions they read what the platform's own reader reads.
  */
@@ -172,14 +172,16 @@ test.concurrent('kcat reads the bytes of every topic from the beginning, and fro
 test.concurrent('the programs of docs/reading-topics.md do what it says', async () => {
   const { decoded } = read
   const ofHub = decoded.filter(({ topic }) => topic === 'hub.records')
-  const [shown, printed] = await Promise.all([
+  const [shown, printed, listed] = await Promise.all([
     runPage(log, 'sh', 'kcat'),
     runPage(log, 'python', 'Consumer('),
+    runPage(log, 'ts', 'kafkajs'),
   ])
   expect(shown.split('\n').filter(Boolean)).toHaveLength(ofHub.length)
   const active = [2, 3, 4, 5, 6, 7].map((n) => `'Note ${n} of first'`)
   // The goal is not active yet; one note is resolved, one archived.
   expect(printed.trim()).toBe(`[${active.join(', ')}]`)
+  expect(listed.replaceAll(/\s+/g, ' ').trim()).toBe(`[ ${active.join(', ')} ]`)
 })
 
 test('through a rebuild and more partitions they go on: in place from their positions, in a new epoch from the beginning', {

@@ -69,10 +69,16 @@ export async function readAsPlatform(
   return { decoded, raw }
 }
 
+const interpreters: Record<'sh' | 'python' | 'ts', [string, ...string[]]> = {
+  sh: ['sh', '-c'],
+  python: ['python3', '-c'],
+  ts: [process.execPath, '--input-type=module-typescript', '--eval'],
+}
+
 /** Runs the blocks of a language in docs/reading-topics.md that name a program; gives what they print. */
 export async function runPage(
   { brokers, registry }: Log,
-  language: 'sh' | 'python',
+  language: keyof typeof interpreters,
   containing: string,
 ): Promise<string> {
   const page = readFileSync(new URL('../../../docs/reading-topics.md', import.meta.url), 'utf8')
@@ -82,7 +88,8 @@ export async function runPage(
   const program = blocks.find((block) => block.includes(containing))
   if (program === undefined) throw new Error(`the page has no ${language} with ${containing}`)
   const env = { BROKERS: brokers.join(','), REGISTRY: registry, PYTHONPATH: await installConfluentKafka() }
-  const output = await run(language === 'sh' ? 'sh' : 'python3', ['-c', program], { env })
+  const [runtime, ...options] = interpreters[language]
+  const output = await run(runtime, [...options, program], { env })
   return output.toString('utf8')
 }
 
