@@ -18,6 +18,10 @@ const others = [
   'packages/client/dist',
   'packages/client/README.md',
   'packages/client/package.json',
+  'packages/client-python/src',
+  'packages/client-python/LICENSE',
+  'packages/client-python/README.md',
+  'packages/client-python/pyproject.toml',
   'packages/stidx/bin',
   'packages/stidx/dist',
   'packages/stidx/docs',
@@ -45,5 +49,5 @@ export function copyFiles(folder: string): void {
 /** Sources, hidden files, and the pictures of the docs. */
 function isLeft(path: string, file: string): boolean {
   if (sourceFolders.includes(path) && file.endsWith('.ts')) return true
-  return basename(file).startsWith('.') || file === join(projectRoot, 'docs/pictures')
+  return /^[.]|^__pycache__$/.test(basename(file)) || file === join(projectRoot, 'docs/pictures')
 }

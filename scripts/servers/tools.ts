@@ -25,11 +25,6 @@ export function installConfluentKafka(): Promise<string> {
   return installPythonPackage('confluent-kafka', '2.15.0', undefined, '[avro,schemaregistry]')
 }
 
-/** The quick start in Python signs with it. */
-export function installCryptography(): Promise<string> {
-  return installPythonPackage('cryptography', '50.0.2')
-}
-
 /** OpenAI's own client, which takes vectors from the gateway. */
 export function installOpenai(): Promise<string> {
   return installPythonPackage('openai', '3.57.0')
@@ -51,7 +46,6 @@ export const tools: Record<string, () => Promise<unknown>> = {
   'openapi-python-client': installOpenapiPythonClient,
   'confluent-kafka': installConfluentKafka,
   'registry-serde': installRegistrySerde,
-  cryptography: installCryptography,
   openai: installOpenai,
   'python-client': installPythonClientTools,
   'asyncapi-parser': installAsyncApiParser,

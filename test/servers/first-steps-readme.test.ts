@@ -60,12 +60,18 @@ const sections: [heading: string, check: (at: Place, ...blocks: string[]) => Pro
   ],
   [
     'Your first agent',
-    async (at, provision, runFirst) => {
+    async (at, provision, runFirst, runPython) => {
       expect(await at.run(provision!)).toContain('SHA256:')
       const [first] = blocksOf(readme, 'Your first agent', 'js')
       mkdirSync(join(at.folder, 'playground'), { recursive: true })
       writeFileSync(join(at.folder, 'playground/first.mjs'), first!)
       expect(await at.run(runFirst!)).toContain('The harbour master is away until Monday')
+      const [python] = blocksOf(readme, 'Your first agent', 'py')
+      writeFileSync(join(at.folder, 'playground/first.py'), python!)
+      const inTarball = existsSync(join(at.folder, 'node_modules/flotilla/packages/client-python'))
+      const place = inTarball ? './node_modules/flotilla/packages' : './packages'
+      const printed = await at.run(runPython!.replace('./packages', place))
+      expect(printed).toContain('The harbour master is away until Monday')
     },
   ],
   [

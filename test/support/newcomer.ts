@@ -46,6 +46,8 @@ export async function followReadme(newcomer: Newcomer): Promise<void> {
   const readme = codeBlocks('README.md')
   const [first] = blocksOf(readme, 'Your first agent', 'js')
   writeFileSync(join(newcomer.folder, 'playground/first.mjs'), first!)
+  const [python] = blocksOf(readme, 'Your first agent', 'py')
+  writeFileSync(join(newcomer.folder, 'playground/first.py'), python!)
   const sections = ['Your first agent', 'Talk to agents', 'Notes and goals']
   await newcomer.run(sections.flatMap((heading) => blocksOf(readme, heading, 'sh')).join('\n'))
 }

@@ -29,7 +29,6 @@ export interface RunEvent {
   content?: Content
   /** A piece of a text that comes as a whole later. */
   partial?: boolean
-  turnComplete?: boolean
   errorCode?: string
   errorMessage?: string
   customMetadata?: Record<string, unknown>
@@ -93,7 +92,7 @@ export interface Dispatch {
   counts: Record<string, number>
   deadline: string
   /** One for every agent but the orchestrator. */
-  runs: { runId: string; agent: string; status: RunStatus; error?: RunError | null }[]
+  runs: { runId: string; agent: string; status: RunStatus; error: RunError | null }[]
   /** The orchestrator's conclusion. */
   result: string | null
 }

@@ -274,6 +274,9 @@ export interface Me {
   role: Role
   /** The routes that it may call, as `METHOD /path`. */
   permissions: string[]
+  /** Of people alone. */
+  email?: string
+  must_change_password?: boolean
   /** null: unlimited. */
   limits: { burst: number | null; concurrent: number | null }
 }
@@ -284,7 +287,7 @@ export interface BrainState {
     slug: string
     name: string
     role: string
-    node: { status: string; last_seen: string } | null
+    node: { status: string; last_seen: string | null } | null
   }[]
   /** Points of each collection. */
   collections: Record<string, number>

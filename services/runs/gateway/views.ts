@@ -135,6 +135,9 @@ export const runEvents = Type.Array(
       invocationId: Type.String({ description: 'The id of the run.' }),
       timestamp: Type.Number({ description: 'In seconds.' }),
       content: Type.Optional(Type.Any({ description: 'Role and parts.' })),
+      partial: Type.Optional(
+        Type.Boolean({ description: 'A piece of a text that comes as a whole later; in streams alone.' }),
+      ),
       customMetadata: Type.Optional(Type.Any()),
       errorCode: Type.Optional(Type.String()),
       errorMessage: Type.Optional(Type.String()),
