@@ -25,7 +25,7 @@ with Flotilla() as fleet:
     store.add_documents(LOG)
     at_the_quay = store.as_retriever(search_kwargs={"k": 1, "filter": {"place": "quay"}})
     chain = at_the_quay | RunnableLambda(answer)
-    print(chain.invoke("When does the boat leave?"))
+    print(chain.invoke("When does the ferry leave?"))
 
     later = {"must": [{"key": "metadata.day", "range": {"gte": 2}}]}
     for document, score in store.similarity_search_with_score("Is the lamp repaired?", k=2, filter=later):

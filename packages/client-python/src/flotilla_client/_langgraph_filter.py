@@ -18,6 +18,13 @@ _RANGES = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _INTEGER_MAX = 2**53
 
 
+def check_value(value: object) -> None:
+    """Raises ValueError for what the platform would not give back as it is."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a value is a dict, not a {type(value).__name__}")
+    digest(value)
+
+
 def digest(value: Any) -> str:
     """32 hex digits that stand for a JSON value. Raises ValueError for what is none."""
     text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)

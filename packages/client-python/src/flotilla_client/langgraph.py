@@ -26,6 +26,7 @@ try:
         tokenize_path,
     )
 
+    from ._langgraph_filter import check_value
     from ._langgraph_items import Items, Put
 except ImportError as error:
     raise ImportError(
@@ -109,6 +110,9 @@ class FlotillaStore(BaseStore):
     def _prepared(self, ops: Iterable[Op]) -> tuple[list[Op], list[str]]:
         """The operations, and the texts that a model of one's own embeds."""
         listed = list(ops)
+        for op in listed:
+            if isinstance(op, PutOp) and op.value is not None:
+                check_value(op.value)
         texts = (self._text(op) for op in listed if isinstance(op, PutOp))
         return listed, list(dict.fromkeys(text for text in texts if text is not None))
 
