@@ -18,7 +18,7 @@ class State(TypedDict, total=False):
 
 
 def agent(state: State, *, store: BaseStore) -> State:
-    """Remembers what was said; where a model would answer, it repeats the memory that fits best."""
+    """Keeps the message as a memory; where a model would answer, it repeats the memory that fits best."""
     memories = ("memories", state["user"])
     found = store.search(memories, query=state["said"], limit=1)
     store.put(memories, state["said"], {"text": state["said"], "words": len(state["said"].split())}, ttl=60 * 24 * 30)
