@@ -81,6 +81,8 @@ DOCUMENTS = [
         ({"done": None}, "ab"),
         ({"day": [1, 2]}, "ab"),
         ({"tags": "boat"}, "a"),
+        ({"must": ["quay"]}, ""),
+        ({"must": []}, "abc"),
         ({"must": [{"key": "metadata.day", "range": {"gte": 2}}]}, "bc"),
         ({"must_not": [{"key": "metadata.place", "match": {"value": "quay"}}]}, "b"),
         ({"must": [{"key": "text", "match": {"text": "ferry"}}]}, "ac"),
@@ -163,6 +165,9 @@ def test_what_is_wrong_is_said(fleet: Flotilla, store: FlotillaVectorStore) -> N
         (lambda: store.similarity_search("a", k=1_001), "1 to 1,000"),
         (lambda: store.similarity_search("a", filter={"day": {"$gt": 1}}), "filter of 'metadata.day' is a dict"),
         (lambda: store.delete(), "ids or a filter"),
+        (lambda: store.delete("ab"), "ids is a list of texts"),
+        (lambda: store.get_by_ids("ab"), "ids is a list of texts"),
+        (lambda: store.add_texts("ab"), r"give \['ab'\]"),
         (lambda: store.delete(["a"], filter=ALL), "and not both"),
     ):
         with pytest.raises(ValueError, match=reason):

@@ -40,6 +40,7 @@ class Documents:
         ids: Sequence[str | None] | None,
     ) -> list[dict[str, Any]]:
         """Points with `text`, which ``with_vectors`` moves. Raises ValueError where the lists differ in length."""
+        _check_list("texts", texts)
         listed = list(texts)
         for name, given in (("metadatas", metadatas), ("ids", ids)):
             if given is not None and len(given) != len(listed):
@@ -110,6 +111,7 @@ class Documents:
 
     async def get(self, ids: Sequence[str]) -> list[Document]:
         """The documents that exist, in the order of the ids."""
+        _check_list("ids", ids)
         memory = await self.caller.memory()
         found: dict[str, StoredPoint] = {}
         for part in portions(list(dict.fromkeys(ids)), _READ_MAX):
@@ -124,6 +126,7 @@ class Documents:
             raise ValueError(
                 "give delete ids or a filter, and not both; client.memory.collections.delete deletes a whole collection"
             )
+        _check_list("ids", ids)
         memory = await self.caller.memory()
         for part in portions(ids or (), _DELETED_MAX):
             await settled(memory, await memory.delete(self.caller.collection, part, wait=True))
@@ -150,7 +153,7 @@ class Documents:
             return None
         if not isinstance(given, Mapping):
             raise TypeError(f"filter is a dict, not a {type(given).__name__}")
-        if _CLAUSES.issuperset(given) and all(isinstance(clause, (list, tuple)) for clause in given.values()):
+        if _CLAUSES.issuperset(given) and all(map(_is_clause, given.values())):
             return given
         prefix = "" if self._metadata_key is None else f"{self._metadata_key}."
         return {"must": [_equality(f"{prefix}{key}", value) for key, value in given.items()]}
@@ -166,6 +169,10 @@ def with_vectors(points: Sequence[dict[str, Any]], vectors: Sequence[Sequence[fl
     ]
 
 
+def _is_clause(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(condition, Mapping) for condition in value)
+
+
 def _equality(key: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {"is_empty": {"key": key}}
@@ -177,6 +184,12 @@ def _equality(key: str, value: Any) -> dict[str, Any]:
         f"the filter of {key!r} is a {type(value).__name__}: give a text, a number, a boolean, None or a list of them, "
         f"or a filter of the platform such as {{'must': [{{'key': {key!r}, 'range': {{'gte': 1}}}}]}}"
     )
+
+
+def _check_list(name: str, given: object) -> None:
+    """A text is a sequence as well: each of its letters would count."""
+    if isinstance(given, str):
+        raise ValueError(f"{name} is a list of texts, not one text: give [{given[:20]!r}]")
 
 
 def _check_limit(name: str, limit: int) -> None:
