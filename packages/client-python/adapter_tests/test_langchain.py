@@ -124,8 +124,7 @@ def test_short_vectors_keep_their_cosines_and_diversity_is_by_them(fleet: Flotil
     assert scores == pytest.approx([1, 1, 1.11 / (1.02 * 2.01) ** 0.5])
     assert [one.metadata["n"] for one in own.similarity_search_by_vector([0, 1], k=1)] == [2]
     found = own.max_marginal_relevance_search_by_vector([1.0, 0.1, 0.1], k=2, lambda_mult=0.2)
-    assert sorted(one.page_content for one in found)[0] == "fog"
-    assert found[1].page_content == "fog and ferry"
+    assert (found[0].metadata["n"] in (0, 1), found[1].metadata["n"]) == (True, 2)
     assert len(own.max_marginal_relevance_search("fog", k=2, fetch_k=3)) == 2
 
 
