@@ -25,7 +25,7 @@ export async function runPython(
   adapter?: string,
 ): Promise<string> {
   const python = await installPythonClientTools(adapter)
-  const options = { cwd, env: environment(env), timeout: 240_000, maxBuffer: 16 << 20 }
+  const options = { cwd, env: environment(env), timeout: 600_000, maxBuffer: 16 << 20 }
   try {
     return (await promisify(execFile)(python, args, options)).stdout
   } catch (error) {
