@@ -30,6 +30,7 @@ export const quarters: readonly (readonly string[])[] = [
     'rolling-upgrade-6a6b61e-back.test.ts',
     'api-clients-typescript.test.ts',
     'platform-kills.test.ts',
+    'python-adapters.test.ts',
     'runs-dispatchers.test.ts',
   ],
 ]

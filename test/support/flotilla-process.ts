@@ -78,8 +78,12 @@ export function spawnFlotilla(
 }
 
 /** Runs a command to its end. */
-export function runFlotilla(args: string[], env: Record<string, string>): Promise<Finished> {
-  return spawnFlotilla(args, env).finished
+export function runFlotilla(
+  args: string[],
+  env: Record<string, string>,
+  options: SpawnOptions = {},
+): Promise<Finished> {
+  return spawnFlotilla(args, env, options).finished
 }
 
 export interface Addresses {

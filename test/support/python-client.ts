@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { onTestFinished } from 'vitest'
 import { installPythonClientTools } from '../../scripts/servers/python.ts'
-import { runFlotilla } from './flotilla-process.ts'
+import { runFlotilla, type SpawnOptions } from './flotilla-process.ts'
 import { projectFolder } from './pages.ts'
 
 export const clientFolder = join(projectFolder, 'packages', 'client-python')
@@ -17,14 +17,15 @@ function environment(env: Record<string, string>): NodeJS.ProcessEnv {
   return { PATH, HOME, PYTHONPATH: join(clientFolder, 'src'), PYTHONDONTWRITEBYTECODE: '1', ...env }
 }
 
-/** Runs Python with the client to its end; rejects with everything that it said. */
+/** Runs Python with the client, and the framework of an adapter, to its end; rejects with everything that it said. */
 export async function runPython(
   args: string[],
   env: Record<string, string> = {},
   cwd = clientFolder,
+  adapter?: string,
 ): Promise<string> {
-  const python = await installPythonClientTools()
-  const options = { cwd, env: environment(env), timeout: 240_000, maxBuffer: 16 << 20 }
+  const python = await installPythonClientTools(adapter)
+  const options = { cwd, env: environment(env), timeout: 600_000, maxBuffer: 16 << 20 }
   try {
     return (await promisify(execFile)(python, args, options)).stdout
   } catch (error) {
@@ -68,10 +69,10 @@ export async function startPython(file: string, env: Record<string, string>): Pr
 }
 
 /** The agent of the Python tests, with an agent key that they find in the data directory. */
-export async function provisionRover(home: string): Promise<void> {
+export async function provisionRover(home: string, options: SpawnOptions = {}): Promise<void> {
   const env = { FLOTILLA_HOME: home }
-  const provisioned = await runFlotilla(['agents', 'provision', 'rover'], env)
+  const provisioned = await runFlotilla(['agents', 'provision', 'rover'], env, options)
   if (provisioned.code !== 0) throw new Error(provisioned.stderr)
-  const issued = await runFlotilla(['agent-keys', 'issue', 'rover', '--json'], env)
+  const issued = await runFlotilla(['agent-keys', 'issue', 'rover', '--json'], env, options)
   writeFileSync(join(home, 'rover-agent-key'), (JSON.parse(issued.stdout) as { key: string }).key)
 }
