@@ -1,13 +1,16 @@
-"""Points and filters of adapters: metadata that a filter can name, and deletions of whatever matches."""
+"""Points and filters of adapters: metadata that a filter can name, deletions and values of whatever matches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._adapters import settled
 from .memory import AsyncMemory
 from .memory_models import Filter
+
+# Of `any` and `except`.
+_VALUES_PER_FILTER = 1_000
 
 
 def nested(fields: Mapping[Any, Any], into: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -42,3 +45,26 @@ async def delete_matching(memory: AsyncMemory, collection: str, selected: Filter
         deleted += answer.deleted or 0
         if not answer.more:
             return deleted
+
+
+async def distinct_values(
+    memory: AsyncMemory,
+    collection: str,
+    selected: Filter,
+    unseen: Callable[[list[str]], Filter],
+    values_of: Callable[[Mapping[str, Any]], list[str]],
+) -> list[str]:
+    """The values of a field, sorted, without reading every point that has one.
+
+    Each page is of the points that have a value which is not among those seen: ``unseen`` makes their filter.
+    """
+    seen: dict[str, None] = {}
+    while len(seen) < _VALUES_PER_FILTER:
+        page = await memory.scroll_page(collection, filter=selected, limit=100)
+        seen.update((value, None) for point in page.points for value in values_of(point.payload))
+        if page.next_offset is None:
+            return sorted(seen)
+        selected = unseen(list(seen)[:_VALUES_PER_FILTER])
+    async for point in memory.scroll(collection, filter=selected, limit=1_000):
+        seen.update((value, None) for value in values_of(point.payload))
+    return sorted(seen)
