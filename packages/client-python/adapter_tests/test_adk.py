@@ -193,12 +193,11 @@ async def test_searches_are_bounded(fleet: Flotilla, collection: str) -> None:
     assert await texts(strict, "weather") == []
 
 
-async def test_an_asyncio_client(collection: str) -> None:
-    async with AsyncFlotilla(agent_id="rover") as fleet:
-        service = FlotillaMemoryService(client=fleet, collection=collection)
-        batches = [service.add_events_to_memory(events=[event(f"Ferry {n}")], **APP) for n in range(5)]
-        await asyncio.gather(*batches)
-        assert len(await texts(service)) == 5
+async def test_an_asyncio_client(async_fleet: AsyncFlotilla, collection: str) -> None:
+    service = FlotillaMemoryService(client=async_fleet, collection=collection)
+    batches = [service.add_events_to_memory(events=[event(f"Ferry {n}")], **APP) for n in range(5)]
+    await asyncio.gather(*batches)
+    assert len(await texts(service)) == 5
 
 
 @pytest.fixture
@@ -319,10 +318,3 @@ def _second_session(http: httpx2.Client) -> str:
     say("one", "The ferry leaves at nine")
     http.patch("/apps/clerk/users/ada/memory", json={"session_id": "one"}).raise_for_status()
     return say("two", "When does the boat depart?")
-
-
-def test_the_example_runs() -> None:
-    example = Path(__file__).parents[1] / "examples" / "adk_memory.py"
-    done = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "The ferry leaves at nine" in done.stdout

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -221,15 +218,16 @@ def test_points_of_others_are_left_alone(fleet: Flotilla, storage: FlotillaStora
     assert [point.id for point in fleet.memory.scroll(collection)] == ["other"]
 
 
-async def test_asynchronous_methods_of_either_client(storage: FlotillaStorage, collection: str) -> None:
+async def test_asynchronous_methods_of_either_client(
+    storage: FlotillaStorage, async_fleet: AsyncFlotilla, collection: str
+) -> None:
     await asyncio.gather(*(storage.asave([record(f"r{number}")]) for number in range(5)))
-    async with AsyncFlotilla(agent_id="rover") as fleet:
-        other = FlotillaStorage(fleet, collection)
-        assert len(await other.asearch(axis(0), min_score=0.5)) == 5
-        assert await other.adelete(record_ids=["r1"]) == 1
-        # A RuntimeError would be dropped by CrewAI's background saves.
-        with pytest.raises(TypeError, match="give it a Flotilla"):
-            other.count()
+    other = FlotillaStorage(async_fleet, collection)
+    assert len(await other.asearch(axis(0), min_score=0.5)) == 5
+    assert await other.adelete(record_ids=["r1"]) == 1
+    # A RuntimeError would be dropped by CrewAI's background saves.
+    with pytest.raises(TypeError, match="give it a Flotilla"):
+        other.count()
     assert await storage.adelete() == 4
 
 
@@ -257,7 +255,7 @@ def test_crewais_memory_works_on_it(memory: Memory, fleet: Flotilla) -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"storage": "flotilla"}])
-def test_a_factory_makes_it_by_name(collection: str, spec: dict[str, str]) -> None:
+def test_a_factory_makes_it_by_name(collection: str, spec: dict[str, Any]) -> None:
     set_memory_storage_factory(
         lambda name: FlotillaStorage(collection=collection) if name in ("flotilla", "lancedb") else None
     )
@@ -271,10 +269,3 @@ def test_a_factory_makes_it_by_name(collection: str, spec: dict[str, str]) -> No
             used.count()
     finally:
         set_memory_storage_factory(None)
-
-
-def test_the_example_runs() -> None:
-    example = Path(__file__).parents[1] / "examples" / "crewai_memory.py"
-    done = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "{'timetable': 1, 'works': 1}" in done.stdout

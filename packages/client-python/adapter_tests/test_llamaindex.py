@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -282,18 +279,17 @@ def test_what_the_platform_refuses_is_its_own_error(store: FlotillaVectorStore) 
         store.query(ask(0, top=1_001))
 
 
-async def test_an_asyncio_client_serves_the_asynchronous_methods(collection: str) -> None:
-    async with AsyncFlotilla(agent_id="rover") as fleet:
-        store = FlotillaVectorStore(fleet, collection)
-        await asyncio.gather(*(store.async_add([node(f"n{number}", axis(0))]) for number in range(5)))
-        assert len((await store.aquery(ask(0))).ids or []) == 5
-        await store.adelete_nodes(["n0"])
-        assert ids_of(await store.aget_nodes()) == ["n1", "n2", "n3", "n4"]
-        await store.adelete("book")
-        await store.aclear()
-        assert await store.aget_nodes() == []
-        with pytest.raises(RuntimeError, match="asynchronous"):
-            store.get_nodes()
+async def test_an_asyncio_client_serves_the_asynchronous_methods(async_fleet: AsyncFlotilla, collection: str) -> None:
+    store = FlotillaVectorStore(async_fleet, collection)
+    await asyncio.gather(*(store.async_add([node(f"n{number}", axis(0))]) for number in range(5)))
+    assert len((await store.aquery(ask(0))).ids or []) == 5
+    await store.adelete_nodes(["n0"])
+    assert ids_of(await store.aget_nodes()) == ["n1", "n2", "n3", "n4"]
+    await store.adelete("book")
+    await store.aclear()
+    assert await store.aget_nodes() == []
+    with pytest.raises(RuntimeError, match="asynchronous"):
+        store.get_nodes()
 
 
 async def test_a_blocking_client_does_not_block_the_loop(store: FlotillaVectorStore) -> None:
@@ -316,10 +312,3 @@ def test_an_index_with_the_platforms_embedder(collection: str) -> None:
     index.delete_ref_doc(texts[1])
     assert sorted(each.get_content() for each in store.get_nodes()) == sorted([texts[0], texts[2]])
     store.client.close()
-
-
-def test_the_example_runs() -> None:
-    example = Path(__file__).parents[1] / "examples" / "llamaindex_retriever.py"
-    done = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "ferry" in done.stdout

@@ -21,7 +21,7 @@ async def main(fleet: Flotilla) -> None:
 
     found = await memory.search_memory(app_name="harbour", user_id="ada", query="When does the boat depart?")
     for entry in found.memories:
-        print(entry.author, entry.timestamp, entry.content.parts[0].text)
+        print(entry.author, entry.timestamp, *(part.text for part in entry.content.parts or []))
         await memory.delete_memory(app_name="harbour", user_id="ada", memory_id=entry.id)
 
 

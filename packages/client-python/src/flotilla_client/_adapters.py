@@ -15,6 +15,7 @@ from .memory_models import Accepted
 T = TypeVar("T")
 
 VECTOR_SIZE = 1_536
+_LIMITS_SECONDS = 30
 Client = Flotilla | AsyncFlotilla
 
 
@@ -29,7 +30,8 @@ class Caller:
     def __init__(self, client: Client | None, collection: str, create_collection: bool = True) -> None:
         if not isinstance(client, (Flotilla, AsyncFlotilla, type(None))):
             raise TypeError(f"client is a Flotilla or an AsyncFlotilla, not a {type(client).__name__}")
-        self.client: Client = Flotilla() if client is None else client
+        # Frameworks do not expect refusals of the agent's limits, which pass within a second.
+        self.client: Client = Flotilla(wait_out_limits=_LIMITS_SECONDS) if client is None else client
         self._creates = create_collection
         self._is_ready = False
         self.collection = collection

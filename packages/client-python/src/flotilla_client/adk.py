@@ -66,7 +66,7 @@ class FlotillaMemoryService(BaseMemoryService):
         """
         given = {} if uri is None else _options(uri)
         if client is None and "agent_id" in given:
-            client = Flotilla(agent_id=given["agent_id"])
+            client = Flotilla(agent_id=given["agent_id"], wait_out_limits=30)
         self.collection = given.get("collection", collection)
         self.limit = _number(int, "limit", given.get("limit", limit))
         if not 1 <= self.limit <= 1_000:
