@@ -254,6 +254,15 @@ def test_crewais_memory_works_on_it(memory: Memory, fleet: Flotilla) -> None:
     assert memory.list_records() == []
 
 
+def test_the_embedder_takes_texts_of_any_length_and_number(fleet: Flotilla) -> None:
+    embedder = FlotillaEmbedder(client=fleet)
+    vectors = embedder([*("é" * 20_000 for _ in range(60)), *(str(number) for number in range(1_001))])
+    assert [len(vector) for vector in vectors] == [1536] * 1_061
+    assert vectors[0] == vectors[59] != vectors[60] != vectors[61]
+    assert embedder(["\u0001" * 16_384])[0] == embedder(["\u0001" * 17_000])[0]
+    assert embedder([]) == []
+
+
 @pytest.mark.parametrize("spec", [{}, {"storage": "flotilla"}])
 def test_a_factory_makes_it_by_name(collection: str, spec: dict[str, Any]) -> None:
     set_memory_storage_factory(

@@ -297,6 +297,12 @@ async def test_a_blocking_client_does_not_block_the_loop(store: FlotillaVectorSt
     assert len(await store.aget_nodes()) == 5
 
 
+def test_a_batch_of_long_texts_is_embedded(fleet: Flotilla) -> None:
+    texts = [f"{number} " + "ferry " * 2_500 for number in range(100)]
+    vectors = FlotillaEmbedding(client=fleet).get_text_embedding_batch(texts)
+    assert [len(vector) for vector in vectors] == [1536] * 100
+
+
 def test_an_index_with_the_platforms_embedder(collection: str) -> None:
     store = FlotillaVectorStore(collection=collection)
     assert isinstance(store.client, Flotilla)
@@ -309,6 +315,8 @@ def test_an_index_with_the_platforms_embedder(collection: str) -> None:
     assert retriever.retrieve("When does the boat depart?")[0].text == texts[1]
     found = asyncio.run(index.as_retriever(similarity_top_k=1).aretrieve("Is the beacon working?"))
     assert found[0].text == texts[0]
+    words = index.as_retriever(similarity_top_k=2, vector_store_query_mode="text_search")
+    assert [each.text for each in words.retrieve("the FERRY")] == [texts[1]]
     index.delete_ref_doc(texts[1])
     assert sorted(each.get_content() for each in store.get_nodes()) == sorted([texts[0], texts[2]])
     store.client.close()

@@ -1,16 +1,20 @@
-"""Points and filters of adapters: metadata that a filter can name, deletions and values of whatever matches."""
+"""Shared by adapters: metadata that a filter can name, deletions and values of whatever matches, embeddings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ._adapters import settled
+from ._request import json_of
 from .memory import AsyncMemory
 from .memory_models import Filter
 
 # Of `any` and `except`.
 _VALUES_PER_FILTER = 1_000
+# Of one request for embeddings, whose body may have 1 MiB.
+_TEXTS_MAX = 1_000
+_TEXT_BYTES_MAX = 1_000_000
 
 
 def nested(fields: Mapping[Any, Any], into: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -68,3 +72,26 @@ async def distinct_values(
     async for point in memory.scroll(collection, filter=selected, limit=1_000):
         seen.update((value, None) for value in values_of(point.payload))
     return sorted(seen)
+
+
+async def embedded(memory: AsyncMemory, texts: Iterable[str]) -> list[list[float]]:
+    """A vector of the platform's embedder for each text, in as many requests as their size needs."""
+    vectors: list[list[float]] = []
+    for part in _requests(texts):
+        answer = await memory.embeddings(part)
+        vectors += [one.embedding for one in answer.data if isinstance(one.embedding, list)]
+    return vectors
+
+
+def _requests(texts: Iterable[str]) -> Iterator[list[str]]:
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        length = len(json_of(text))
+        if part and (len(part) == _TEXTS_MAX or size + length > _TEXT_BYTES_MAX):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += length
+    if part:
+        yield part

@@ -15,7 +15,7 @@ except ImportError as error:
         "flotilla_client.crewai needs CrewAI: pip install 'flotilla-client[crewai]'", name=error.name
     ) from error
 
-from ._adapter_points import both, delete_matching, distinct_values
+from ._adapter_points import both, delete_matching, distinct_values, embedded
 from ._adapters import Caller, Client, padded, portions, settled
 from .client import Flotilla
 from .errors import NotFound
@@ -26,6 +26,7 @@ T = TypeVar("T")
 # A filter takes at most 1,000 values of `any`.
 _IDS_PER_FILTER = 500
 _PAGE_MAX = 1_000
+_TEXT_MAX = 16_384
 
 
 class FlotillaStorage:
@@ -283,9 +284,8 @@ class FlotillaEmbedder:
         self._caller = Caller(client, "", create_collection=False)
 
     def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each of at most 1,000 texts."""
+        """A vector for each text, of which the first 16,384 characters count."""
         return self._caller.call(self._embed(texts))
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        answer = await (await self._caller.memory()).embeddings(list(texts))
-        return [one.embedding for one in answer.data if isinstance(one.embedding, list)]
+        return await embedded(await self._caller.memory(), (text[:_TEXT_MAX] for text in texts))

@@ -27,7 +27,7 @@ except ImportError as error:
         "flotilla_client.llamaindex needs LlamaIndex: pip install 'flotilla-client[llamaindex]'", name=error.name
     ) from error
 
-from ._adapter_points import delete_matching, nested
+from ._adapter_points import delete_matching, embedded, nested
 from ._adapters import Caller, Client, padded, portions
 from .memory_models import Filter, Hit, ScrolledPoint
 
@@ -111,8 +111,9 @@ class FlotillaVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """The nodes nearest to the query's embedding; similarities are cosines.
 
-        Modes are `default`, `text_search` (of the nodes that have every word of ``query_str`` in their text) and `mmr`,
-        which chooses among ``mmr_prefetch_k`` hits (four times ``similarity_top_k``). Others raise ValueError.
+        Modes are `default`, `text_search` (of the nodes that have every word of ``query_str`` in their text; without an
+        embedding the platform's embedder ranks them) and `mmr`, which chooses among ``mmr_prefetch_k`` hits (four times
+        ``similarity_top_k``). Others raise ValueError.
         """
         return self._caller.call(self._query(query, **kwargs))
 
@@ -143,10 +144,13 @@ class FlotillaVectorStore(BasePydanticVectorStore):
         ]
 
     async def _query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        vector, selected = _asked(query)
+        mode, vector, selected = _asked(query)
         memory = await self._caller.memory()
-        if query.mode is not VectorStoreQueryMode.MMR:
-            found = await memory.search(self.collection, vector=vector, limit=query.similarity_top_k, filter=selected)
+        if mode is not VectorStoreQueryMode.MMR or vector is None:
+            text = query.query_str if vector is None else None
+            found = await memory.search(
+                self.collection, text=text, vector=vector, limit=query.similarity_top_k, filter=selected
+            )
             return _result(found.results, [hit.score for hit in found.results])
         wanted = int(kwargs.get("mmr_prefetch_k") or query.similarity_top_k * kwargs.get("mmr_prefetch_factor", 4))
         limit = min(max(wanted, query.similarity_top_k), _HITS_MAX)
@@ -163,7 +167,7 @@ class FlotillaVectorStore(BasePydanticVectorStore):
 
 
 class FlotillaEmbedding(BaseEmbedding):
-    """The platform's embedder; one request takes ``embed_batch_size`` texts (100), at most 1,000."""
+    """The platform's embedder, of texts of at most 16,384 characters."""
 
     _caller: Caller = PrivateAttr()
 
@@ -196,8 +200,7 @@ class FlotillaEmbedding(BaseEmbedding):
         return (await self._aget_text_embeddings([query]))[0]
 
     async def _embed(self, texts: list[str]) -> list[list[float]]:
-        answer = await (await self._caller.memory()).embeddings(texts)
-        return [one.embedding for one in answer.data if isinstance(one.embedding, list)]
+        return await embedded(await self._caller.memory(), texts)
 
 
 def _point(node: BaseNode) -> dict[str, Any]:
@@ -231,24 +234,25 @@ def _result(hits: Sequence[Hit], similarities: list[float]) -> VectorStoreQueryR
     )
 
 
-def _asked(query: VectorStoreQuery) -> tuple[list[float], Filter]:
-    """The vector and the filter of a query."""
-    if query.mode not in _MODES:
+def _asked(query: VectorStoreQuery) -> tuple[VectorStoreQueryMode, list[float] | None, Filter]:
+    """The mode, the vector and the filter of a query; retrievers ask a `text_search` without a vector."""
+    mode = VectorStoreQueryMode(query.mode)
+    if mode not in _MODES:
         known = ", ".join(mode.value for mode in _MODES)
-        raise ValueError(f"the platform has no query mode {query.mode.value!r}: use one of {known}")
-    if query.query_embedding is None:
-        raise ValueError("the query has no query_embedding: ask by a retriever of an index, or embed the question")
+        raise ValueError(f"the platform has no query mode {mode.value!r}: use one of {known}")
     conditions: list[Filter | None] = [None if query.filters is None else conditions_of(query.filters, "metadata.")]
     # Retrievers of an index that stores texts give empty lists, and mean every node.
     if query.node_ids:
         conditions.append({"should": [_of_nodes(part) for part in portions(query.node_ids, _IDS_PER_FILTER)]})
     if query.doc_ids:
         conditions.append({"should": [_of_documents(part) for part in portions(query.doc_ids, _IDS_PER_FILTER)]})
-    if query.mode is VectorStoreQueryMode.TEXT_SEARCH:
+    if mode is VectorStoreQueryMode.TEXT_SEARCH:
         if not query.query_str:
             raise ValueError("a text_search needs the query's query_str")
         conditions.append({"key": "text", "match": {"text": query.query_str}})
-    return padded(query.query_embedding), _own(*conditions)
+    elif query.query_embedding is None:
+        raise ValueError("the query has no query_embedding: ask by a retriever of an index, or embed the question")
+    return mode, None if query.query_embedding is None else padded(query.query_embedding), _own(*conditions)
 
 
 def _selections(node_ids: list[str] | None, filters: MetadataFilters | None) -> Iterator[Filter]:
