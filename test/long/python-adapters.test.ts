@@ -1,6 +1,6 @@
 /** The adapters of the Python client: each with its framework next to a platform, by its tests, its types and its example. */
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -21,9 +21,10 @@ const printed: Readonly<Record<string, readonly RegExp[]>> = {
     /^I do not know you yet\nI live near the lighthouse\nI never eat fish$/m,
     /\[\('memories', 'mia'\)\]/,
   ],
+  llamaindex: [/^0\.\d\d The ferry leaves at nine$/m],
+  adk: [/^user \S+ The ferry leaves at nine$/m],
+  crewai: [/^0\.\d\d The ferry leaves at nine$/m, /^\{'timetable': 1, 'works': 1\}$/m],
 }
-const names = ['langchain', 'langgraph', 'llamaindex', 'adk', 'crewai']
-const present = names.filter((name) => existsSync(join(clientFolder, 'src', 'flotilla_client', `${name}.py`)))
 
 const home = mkdtempSync(join(tmpdir(), 'fl-'))
 const ends: (() => Promise<void>)[] = []
@@ -37,9 +38,7 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true })
 })
 
-test('there are adapters', () => expect(present.length).toBeGreaterThan(0))
-
-test.each(present)('%s: its tests, its types, and the example that its page shows', async (name) => {
+test.each(Object.keys(printed))('%s: its tests, its types, and the example that its page shows', async (name) => {
   const python = (args: string[], env: Record<string, string> = {}) =>
     runPython(args, env, clientFolder, name)
   const tests = join('adapter_tests', `test_${name}.py`)
@@ -58,6 +57,5 @@ test.each(present)('%s: its tests, its types, and the example that its page show
   const program = readFileSync(join(clientFolder, example), 'utf8')
   expect(readFileSync(join(projectFolder, 'docs', `python-${name}.md`), 'utf8')).toContain(program)
   const output = await python([example], { FLOTILLA_HOME: home })
-  expect(printed[name], `what the example of ${name} prints`).toBeDefined()
   for (const line of printed[name]!) expect(output).toMatch(line)
 })
