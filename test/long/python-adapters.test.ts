@@ -38,24 +38,36 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true })
 })
 
-test.each(Object.keys(printed))('%s: its tests, its types, and the example that its page shows', async (name) => {
-  const python = (args: string[], env: Record<string, string> = {}) =>
-    runPython(args, env, clientFolder, name)
-  const tests = join('adapter_tests', `test_${name}.py`)
-  const examples = readdirSync(join(clientFolder, 'examples')).filter((file) => file.startsWith(name))
-  expect(examples).toHaveLength(1)
-  const example = join('examples', examples[0]!)
+test.each(Object.keys(printed))(
+  '%s: its tests, its types, and the example that its page shows',
+  async (name) => {
+    const python = (args: string[], env: Record<string, string> = {}) =>
+      runPython(args, env, clientFolder, name)
+    const tests = join('adapter_tests', `test_${name}.py`)
+    const examples = readdirSync(join(clientFolder, 'examples')).filter((file) => file.startsWith(name))
+    expect(examples).toHaveLength(1)
+    const example = join('examples', examples[0]!)
 
-  const said = await python(['-m', 'pytest', '-q', '-p', 'no:cacheprovider', tests], {
-    FLOTILLA_TEST_HOME: home,
-  })
-  expect(said).toMatch(/^[1-9]\d* passed in /m)
+    const said = await python(['-m', 'pytest', '-q', '-p', 'no:cacheprovider', tests], {
+      FLOTILLA_TEST_HOME: home,
+    })
+    expect(said).toMatch(/^[1-9]\d* passed in /m)
 
-  const modules = join('src', 'flotilla_client', `${name}.py`)
-  await python(['-m', 'mypy', '--strict', '--cache-dir', join(home, `mypy-${name}`), modules, tests, example])
+    const modules = join('src', 'flotilla_client', `${name}.py`)
+    await python([
+      '-m',
+      'mypy',
+      '--strict',
+      '--cache-dir',
+      join(home, `mypy-${name}`),
+      modules,
+      tests,
+      example,
+    ])
 
-  const program = readFileSync(join(clientFolder, example), 'utf8')
-  expect(readFileSync(join(projectFolder, 'docs', `python-${name}.md`), 'utf8')).toContain(program)
-  const output = await python([example], { FLOTILLA_HOME: home })
-  for (const line of printed[name]!) expect(output).toMatch(line)
-})
+    const program = readFileSync(join(clientFolder, example), 'utf8')
+    expect(readFileSync(join(projectFolder, 'docs', `python-${name}.md`), 'utf8')).toContain(program)
+    const output = await python([example], { FLOTILLA_HOME: home })
+    for (const line of printed[name]!) expect(output).toMatch(line)
+  },
+)

@@ -13,6 +13,7 @@ import {
 } from './credentials.ts'
 import { type HubCalls, hubOver } from './hub.ts'
 import type { Goals, Notes } from './hub-types.ts'
+import type { BrainState, Me } from './main-api-types.ts'
 import { type RecordsOptions, recordsOver, type TopicRecord } from './records.ts'
 import type { RunTransport } from './run-transport.ts'
 import type { Runs } from './run-types.ts'
@@ -21,7 +22,7 @@ import type { ScheduleCalls } from './schedule-types.ts'
 import { schedulesOver } from './schedules.ts'
 import { type ClientOptions, settingsOf } from './settings.ts'
 import { type Answer, type Call, createTransport, type Transport } from './transport.ts'
-import type { BrainState, JsonValue, Me } from './types.ts'
+import type { JsonValue } from './types.ts'
 
 export type MainApiOptions = Omit<
   ClientOptions,

@@ -50,7 +50,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Memory:
-    """A text to remember, and what comes back with it."""
+    """A text to remember, and the payload of its answers."""
 
     memory_id: str
     session_id: str
