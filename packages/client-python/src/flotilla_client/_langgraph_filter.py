@@ -1,6 +1,6 @@
 """Values of LangGraph's store as filters see them.
 
-A payload lists `facts` of its value: a digest for each path and what is there, another for each path that is not null.
+A payload lists `facts` of its value: a digest for each path and its value, another for each path that is not null.
 So equality is exact for every JSON value and every key, also for lists, objects, null, and keys with a dot.
 """
 
@@ -26,7 +26,7 @@ def check_value(value: object) -> None:
 
 
 def digest(value: Any) -> str:
-    """32 hex digits that stand for a JSON value. Raises ValueError for what is none."""
+    """32 hex digits that stand for a JSON value. Raises ValueError for another value."""
     text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
