@@ -36,7 +36,7 @@ test('the agent answers with what it has learned', async () => {
 })
 
 test('another agent of the platform answers a message', async () => {
-  const { events } = await client.run('atlas', 'When does the ferry leave?')
+  const { events } = await client.runs.run('atlas', 'When does the ferry leave?')
   expect(events[0]).toMatchObject({ author: 'ATLAS' })
 })
 
