@@ -19,7 +19,8 @@ export interface Problem {
 
 /**
  * Thrown for every answer that is not a success. `code` is stable: match on it. Without an answer the code is
- * `no_answer` (the connection failed), `timeout`, `closed` or `no_credential`, and the status 0.
+ * `no_answer` (the connection failed), `timeout`, `closed`, `no_credential` or `invalid_answer`,
+ * and the status 0.
  */
 export class ProblemError extends Error {
   readonly code: string
@@ -90,7 +91,7 @@ export function closed(): ProblemError {
   return ownProblem('closed', 'the client was closed')
 }
 
-type OwnCode = 'timeout' | 'no_answer' | 'closed' | 'stream_ended' | 'no_credential'
+type OwnCode = 'timeout' | 'no_answer' | 'closed' | 'stream_ended' | 'no_credential' | 'invalid_answer'
 
 /** A fault that no server answered. */
 export function ownProblem(code: OwnCode, detail: string, cause?: unknown) {

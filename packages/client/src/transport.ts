@@ -1,6 +1,6 @@
 /** Sends the calls of the client, with time-outs and with retries of calls that are safe to repeat. */
 
-import { closed, isAway, noAnswer, ProblemError, problemOfResponse } from './problem-error.ts'
+import { closed, isAway, noAnswer, ownProblem, ProblemError, problemOfResponse } from './problem-error.ts'
 
 export interface TransportOptions {
   baseUrl: string
@@ -149,7 +149,7 @@ export function createTransport(options: TransportOptions): Transport {
       text: await response.text(),
       headers: response.headers,
     }))
-    return { data: JSON.parse(text) as T, headers }
+    return { data: parsed<T>(text, call), headers }
   }
   const open = (call: Call): Promise<OpenAnswer> =>
     repeated(call, async ({ status, body, headers }) => ({ status, body: body ?? emptyBody(), headers }))
@@ -159,6 +159,15 @@ export function createTransport(options: TransportOptions): Transport {
     call: async <T>(call: Call) => (await respond<T>(call)).data,
     stream: async (call) => (await open(call)).body,
     close: () => closing.abort(),
+  }
+}
+
+/** A proxy may answer 200 with a page of its own. */
+function parsed<T>(text: string, { method, path }: Call): T {
+  try {
+    return JSON.parse(text) as T
+  } catch {
+    throw ownProblem('invalid_answer', `the answer to ${method} ${path} is no JSON`)
   }
 }
 

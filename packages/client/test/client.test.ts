@@ -292,3 +292,15 @@ test('waitFor asks until the operation is final, or the time is up', async () =>
   const slow = clientOver(() => ({ json: { operation_id: 'o', status: 'accepted' } }))
   await expect(slow.client.waitFor('o', { timeoutMs: 120 })).rejects.toMatchObject({ code: 'timeout' })
 })
+
+test('an answer that is no JSON, as of a proxy, is a fault that says so', async () => {
+  const client = createClient({
+    vectorUrl: 'http://gateway.test',
+    apiKey: 'vk',
+    fetch: (async () => new Response('<html>sign in</html>')) as typeof fetch,
+  })
+  await expect(client.count('posts')).rejects.toMatchObject({
+    code: 'invalid_answer',
+    message: 'invalid_answer: the answer to GET v1/vectors/count is no JSON',
+  })
+})
