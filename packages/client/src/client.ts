@@ -81,6 +81,8 @@ export interface Client extends Memory {
   agents: Agents
   /** Messages that go to agents by the clock. */
   schedules: ScheduleCalls
+  /** The records of a topic, over the main API. */
+  records: MainApi['records']
   /** The main API, with an ID token: who this agent is, records of topics, and any other route. */
   main: Omit<MainApi, 'close'>
   /** Sizes and indexes of the collections, and the p95 of searches. */
@@ -112,6 +114,7 @@ export function createClient(options: ClientOptions = {}): Client {
   const operation = (id: string, signal?: AbortSignal) =>
     keyed<OperationState>(get(`v1/operations/${pathPart(id)}`, {}, signal))
 
+  const mainApi = mainApiOver(main, token)
   const waiting: Client['waitFor'] = (given, { timeoutMs = waitForMs, signal } = {}) =>
     waitFor((asking) => operation(idOf(given), asking), timeoutMs, signal)
   const memory = memoryOver(keyed, waiting)
@@ -139,7 +142,8 @@ export function createClient(options: ClientOptions = {}): Client {
     webhooks: { fire: (event, given) => fireOver(relay, event, given) },
     stats: () => keyed(get('v1/stats', {})),
     debugAgent: (agentId = settings.agentId ?? '') => keyed(get(`v1/debug/agent/${pathPart(agentId)}`, {})),
-    main: mainApiOver(main, token),
+    records: mainApi.records,
+    main: mainApi,
     health: () => transport.call({ ...get('v1/health', {}), alsoAnswers: [503] }),
     async close() {
       for (const one of [transport, hub, runs, relay, main]) one.close()

@@ -182,7 +182,7 @@ function callsOf(client: ReturnType<typeof createClient>): Promise<unknown>[] {
     webhooks.fire({ ...event, idempotency_key: 'k' }, { targets: ['a'] }),
     main.me(),
     main.brainState(),
-    first(main.records('hub.records', { from: 'end' })),
+    first(client.records('hub.records', { from: 'end' })),
     first(main.records('hub.records', { from: 'end', follow: false })),
   ]
 }
