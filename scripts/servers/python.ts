@@ -6,16 +6,8 @@ import { join } from 'node:path'
 import { runCommand } from './children.ts'
 import { install } from './install.ts'
 
-const tools = [
-  'cryptography==50.0.2',
-  'hatchling==1.33.0',
-  'httpx2==2.16.2',
-  'mypy==2.4.1',
-  'pydantic==2.14.4',
-  'pytest==9.2.0',
-  'pytest-asyncio==1.5.0',
-  'ruff==0.17.6',
-]
+const libraries = { cryptography: '50.0.2', httpx2: '2.16.2', pydantic: '2.14.4' }
+const tools = ['hatchling==1.33.0', 'mypy==2.4.1', 'pytest==9.2.0', 'pytest-asyncio==1.5.0', 'ruff==0.17.6']
 /** Suites that frameworks publish for adapters. */
 const suites: Readonly<Record<string, readonly string[]>> = { langchain: ['langchain-tests==1.1.9'] }
 const project = new URL('../../packages/client-python/pyproject.toml', import.meta.url)
@@ -28,7 +20,9 @@ const installTimeoutMs = 900_000
 export async function installPythonClientTools(adapter?: string): Promise<string> {
   const program = join('bin', 'python')
   const extra = adapter === undefined ? [] : [...extraOf(adapter), ...(suites[adapter] ?? [])]
-  const packages = [...tools, ...extra]
+  const fixed = Object.entries(libraries).map(([name, version]) => `${name}==${version}`)
+  // A framework may need another version of a library than its newest.
+  const packages = [...(adapter === undefined ? fixed : Object.keys(libraries)), ...tools, ...extra]
   // Another list is another environment.
   const version = createHash('sha256').update(packages.join()).digest('hex').slice(0, 12)
   const name = ['python', adapter ?? 'client', version].join('-')
