@@ -11,6 +11,8 @@ const tools = [
   'hatchling==1.33.0',
   'httpx2==2.16.2',
   'mypy==2.4.1',
+  'numpy==2.4.6',
+  'orjson==3.13.0',
   'pydantic==2.14.4',
   'pytest==9.2.0',
   'pytest-asyncio==1.5.0',
