@@ -25,12 +25,15 @@ const installTimeoutMs = 900_000
 
 /**
  * The interpreter of the environment, in which the client itself is not installed. With the name of an adapter it also has the
- * framework, in the versions that the adapter's extra takes. Needs Python 3.11 or later with pip.
+ * framework, in the versions that the adapter's extra takes; `more` are further packages. Needs Python 3.11 or later with pip.
  */
-export async function installPythonClientTools(adapter?: string): Promise<string> {
+export async function installPythonClientTools(
+  adapter?: string,
+  more: readonly string[] = [],
+): Promise<string> {
   const program = join('bin', 'python')
   const extra = adapter === undefined ? [] : [...extraOf(adapter), ...(suites[adapter] ?? [])]
-  const packages = [...tools, ...extra]
+  const packages = [...tools, ...extra, ...more]
   // Another list is another environment.
   const version = createHash('sha256').update(packages.join()).digest('hex').slice(0, 12)
   const name = ['python', adapter ?? 'client', version].join('-')
