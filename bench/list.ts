@@ -17,6 +17,7 @@ import { mirrorBench } from './mirror.ts'
 import { pressureBench } from './pressure.ts'
 import { priceBench } from './price.ts'
 import { producerBench } from './producer.ts'
+import { pythonClientBench } from './python-client.ts'
 import { runsBench } from './runs.ts'
 import { searchBench } from './search.ts'
 import { searchDistributedBench } from './search-distributed.ts'
@@ -39,6 +40,7 @@ export const benches: readonly Bench[] = [
   webhooksBench,
   hubBench,
   runsBench,
+  pythonClientBench,
   mirrorBench,
   meteringBench,
   mainApiBench,

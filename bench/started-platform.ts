@@ -45,13 +45,18 @@ export function createHome(): Home {
 }
 
 /** How the platform is started: by npm in the clone, or by npx where the package is installed. */
-const inClone = { folder: root, start: ['npm', 'start'] }
+export const inClone = { folder: root, start: ['npm', 'start'] }
 export const installedIn = (folder: string): typeof inClone => ({
   folder,
   start: ['npx', 'flotilla', 'start'],
 })
 
-export async function startPlatform(home: Home, { folder, start } = inClone): Promise<StartedPlatform> {
+/** `more` are further variables. */
+export async function startPlatform(
+  home: Home,
+  { folder, start } = inClone,
+  more: Record<string, string> = {},
+): Promise<StartedPlatform> {
   const env = {
     ...process.env,
     FLOTILLA_HOME: home.path,
@@ -61,6 +66,7 @@ export async function startPlatform(home: Home, { folder, start } = inClone): Pr
     RUN_GATEWAY_PORT: '0',
     WEBHOOK_GATEWAY: '127.0.0.1:0',
     LOG_LEVEL: 'error',
+    ...more,
   }
   const begun = performance.now()
   const [program = '', ...args] = start

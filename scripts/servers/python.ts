@@ -6,7 +6,13 @@ import { join } from 'node:path'
 import { runCommand } from './children.ts'
 import { install } from './install.ts'
 
-const libraries = { cryptography: '50.0.2', httpx2: '2.16.2', pydantic: '2.14.4' }
+const libraries = {
+  cryptography: '50.0.2',
+  httpx2: '2.16.2',
+  numpy: '2.4.6',
+  orjson: '3.13.0',
+  pydantic: '2.14.4',
+}
 const tools = ['hatchling==1.33.0', 'mypy==2.4.1', 'pytest==9.2.0', 'pytest-asyncio==1.5.0', 'ruff==0.17.6']
 /** Suites that frameworks publish for adapters. */
 const suites: Readonly<Record<string, readonly string[]>> = { langchain: ['langchain-tests==1.1.9'] }
@@ -15,14 +21,17 @@ const installTimeoutMs = 900_000
 
 /**
  * The interpreter of the environment, in which the client itself is not installed. With the name of an adapter it also has the
- * framework, in the versions that the adapter's extra takes. Needs Python 3.11 or later with pip.
+ * framework, in the versions that the adapter's extra takes; `more` are further packages. Needs Python 3.11 or later with pip.
  */
-export async function installPythonClientTools(adapter?: string): Promise<string> {
+export async function installPythonClientTools(
+  adapter?: string,
+  more: readonly string[] = [],
+): Promise<string> {
   const program = join('bin', 'python')
   const extra = adapter === undefined ? [] : [...extraOf(adapter), ...(suites[adapter] ?? [])]
   const fixed = Object.entries(libraries).map(([name, version]) => `${name}==${version}`)
   // A framework may need another version of a library than its newest.
-  const packages = [...(adapter === undefined ? fixed : Object.keys(libraries)), ...tools, ...extra]
+  const packages = [...(adapter === undefined ? fixed : Object.keys(libraries)), ...tools, ...extra, ...more]
   // Another list is another environment.
   const version = createHash('sha256').update(packages.join()).digest('hex').slice(0, 12)
   const name = ['python', adapter ?? 'client', version].join('-')

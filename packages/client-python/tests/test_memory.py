@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import array
-import gc
 import json
-import random
-import time
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from pydantic_core import to_json
 from support import SEARCH, FakePlatform, answer, problem
 
 from flotilla_client import FlotillaError, NotFound, Point, without_audit_notes
-from flotilla_client._memory_requests import SEARCH as SEARCH_REQUEST
 from flotilla_client._points import PART_BYTES_MAX
 
 ACCEPTED = {"operation_id": "op-1", "status": "applied", "collection": "posts", "points": 1}
@@ -235,38 +229,3 @@ def test_names_are_one_part_of_a_path(platform: FakePlatform) -> None:
             with pytest.raises(ValueError, match="is no id"):
                 fleet.memory.operation(name)
     assert platform.sent[0].url.raw_path == b"/v1/operations/a%2Fb%20%3F"
-
-
-def costs(*works: Callable[[], object]) -> list[float]:
-    """The least time of the processor that each takes, in turns: other work on the machine costs all of them."""
-    least = [float("inf")] * len(works)
-    for _ in range(7):
-        for at, work in enumerate(works):
-            begun = time.thread_time()
-            work()
-            least[at] = min(least[at], time.thread_time() - begun)
-    return least
-
-
-def test_a_thousand_points_cost_little_more_than_their_serialisation(platform: FakePlatform) -> None:
-    platform.otherwise = ACCEPTED
-    numbers = [[random.random() for _ in range(1536)] for _ in range(1_000)]
-    points = [Point(id=str(n), vector=vector, payload={"n": n}) for n, vector in enumerate(numbers)]
-    plain = [{"id": point.id, "vector": point.vector, "payload": point.payload} for point in points]
-    gc.collect()
-    with platform.client() as fleet:
-        fleet.api_key()
-
-        def upsert() -> None:
-            fleet.memory.upsert("posts", points)
-            platform.sent.clear()
-
-        bare, whole = costs(lambda: to_json({"collection": "posts", "points": plain}), upsert)
-    assert whole <= 1.5 * bare
-
-
-def test_reading_checked_answers_costs_no_more_than_reading_them_unchecked() -> None:
-    hits = [{"id": str(n), "score": 0.5, "vector": [random.random() for _ in range(1536)]} for n in range(100)]
-    answered = to_json({**SEARCH, "results": hits})
-    checked, unchecked = costs(lambda: SEARCH_REQUEST.adapter.validate_json(answered), lambda: json.loads(answered))
-    assert checked <= unchecked

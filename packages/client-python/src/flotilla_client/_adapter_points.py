@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ._adapters import settled
-from ._request import json_of
+from ._json import json_of
 from .memory import AsyncMemory
 from .memory_models import Filter
 

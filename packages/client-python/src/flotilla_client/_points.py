@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from ._request import json_of, without_none
-from .memory_models import Filter, Point, Vector
+from ._request import without_none
+from .memory_models import Filter, Point
 
 # Of one upsert: a request of this size is done long before its time is over.
 PART_POINTS_MAX = 1_000
@@ -29,14 +29,6 @@ AUDITED_OPERATIONS = (
 )
 
 
-def numbers_of(vector: Vector | None) -> Any:
-    """The numbers as the serialiser reads them fastest; arrays come as lists."""
-    if vector is None or isinstance(vector, list):
-        return vector
-    to_list = getattr(vector, "tolist", None)
-    return list(vector) if to_list is None else to_list()  # type: ignore[arg-type]
-
-
 def point_fields(given: Point | Mapping[str, Any], new_id: bool = False) -> dict[str, Any]:
     """The fields of a point. Raises ValueError without an id, or unless there is exactly one of vector and text."""
     names = ("id", "vector", "text", "payload", "expires_at")
@@ -53,8 +45,6 @@ def point_fields(given: Point | Mapping[str, Any], new_id: bool = False) -> dict
         fields["id"] = str(uuid4())
     if ("vector" in fields) == ("text" in fields):
         raise ValueError(f"the point {fields['id']!r} needs a vector or a text, and not both")
-    if "vector" in fields:
-        fields["vector"] = numbers_of(fields["vector"])
     if "expires_at" in fields:
         fields["expires_at"] = time_text(fields["expires_at"])
     return fields
@@ -81,15 +71,6 @@ def parts(points: Iterable[bytes]) -> Iterator[list[bytes]]:
         size += len(point)
     if part:
         yield part
-
-
-def upsert_content(collection: str, points: Sequence[bytes]) -> bytes:
-    """The body of an upsert of points that are JSON already, so that none is serialised twice."""
-    head, tail = b'{"collection":%b,"points":[' % json_of(collection), b"]}"
-    if len(points) < 2:
-        return head + b"".join(points) + tail
-    # Joined in one go: a body may have many megabytes, and each copy of it takes its time.
-    return b",".join((head + points[0], *points[1:-1], points[-1] + tail))
 
 
 def without_audit_notes(collection: str, given: Filter | None = None) -> Filter | None:

@@ -9,7 +9,8 @@ from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic_core import to_json
+
+from ._json import json_of
 
 T = TypeVar("T")
 
@@ -131,14 +132,6 @@ ENDPOINTS: list[Endpoint[Any]] = []
 def without_none(fields: Mapping[str, Any] | None) -> dict[str, Any]:
     """The fields that were given."""
     return {name: value for name, value in (fields or {}).items() if value is not None}
-
-
-def json_of(value: Any) -> bytes:
-    """JSON in UTF-8. Raises ValueError for what JSON cannot hold, such as a lone surrogate."""
-    try:
-        return to_json(value)
-    except ValueError as error:  # PydanticSerializationError is one.
-        raise ValueError(f"this cannot be sent as JSON: {error}") from None
 
 
 def pairs(query: Mapping[str, Any]) -> Query:

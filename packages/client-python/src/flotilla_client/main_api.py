@@ -8,7 +8,8 @@ from typing import Any
 
 from ._blocking import Blocking, blocking
 from ._core import Core
-from ._request import Endpoint, Method, Request, endpoint, json_of, pairs
+from ._json import json_of
+from ._request import Endpoint, Method, Request, endpoint, pairs
 from .platform_models import BrainState, Me
 
 _ME = endpoint("main", "GET", "/api/v1/me", Me, enveloped=True)

@@ -10,9 +10,9 @@ from uuid import uuid4
 from . import _memory_requests as requests
 from ._blocking import Blocking, blocking, iterating
 from ._core import Core
+from ._json import joined_upsert, json_of, numbers_of, point_json, upsert_json
 from ._operations import AsyncOperations
-from ._points import numbers_of, parts, point_fields, upsert_content, without_audit_notes
-from ._request import json_of
+from ._points import parts, point_fields, without_audit_notes
 from .errors import ServerFault
 from .memory_collections import AsyncCollections, Collections
 from .memory_models import (
@@ -63,9 +63,9 @@ class AsyncMemory(AsyncOperations):
         """
         given = [what] if isinstance(what, (str, Point, Mapping)) else what
         points = [point_fields({"text": one} if isinstance(one, str) else one, new_id=True) for one in given]
-        for part in parts(json_of(point) for point in points):
+        for part in parts(point_json(point) for point in points):
             headers = {"idempotency-key": str(uuid4())}
-            content = upsert_content(collection, part)
+            content = joined_upsert(collection, part)
             query = {"wait": wait or None}
             request = requests.UPSERT.request(query=query, content=content, headers=headers, repeatable=True)
             accepted = await self._core.call(request)
@@ -106,7 +106,7 @@ class AsyncMemory(AsyncOperations):
 
         Repeated by the client only with an ``idempotency_key``. It is not atomic: after a fault repeat the whole of it.
         """
-        content = upsert_content(collection, [json_of(point_fields(point)) for point in points])
+        content = upsert_json(collection, [point_fields(point) for point in points])
         headers = {"idempotency-key": idempotency_key}
         repeatable = idempotency_key is not None
         query = {"wait": wait or None}

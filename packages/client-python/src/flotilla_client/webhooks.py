@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 from pydantic_core import from_json
 
 from ._engine import FairLock, run
-from ._request import json_of
+from ._json import json_of
 from .platform_models import WebhookEvent
 from .webhook_signature import (
     Headers,
