@@ -139,7 +139,7 @@ test('more than ten thousand points are deleted in several calls', async () => {
       vector: axisVector(n),
       payload: { set: 'many' },
     }))
-    await client.upsert('many', points, { wait: true })
+    await client.memory.remember('many', points)
   }
   const filter: Filter = { must: [{ key: 'set', match: { value: 'many' } }] }
   const first = await client.deleteWhere('many', filter)

@@ -31,9 +31,9 @@ beforeAll(async () => {
     vector: axisVector(0, n / 100),
     payload: { text: (n % 2 === 0 ? '"' : 'é').repeat(30_000) },
   }))
-  await client.upsert('posts', small, { wait: true })
-  await client.upsert('knowledgebase', large, { wait: true })
-  await client.upsert('tea', [{ id: 't1', text: 'The ferry leaves at nine' }], { wait: true })
+  await client.memory.remember('posts', small)
+  await client.memory.remember('knowledgebase', large)
+  await client.memory.remember('tea', [{ id: 't1', text: 'The ferry leaves at nine' }])
 }, 120_000)
 afterAll(async () => {
   await gateway?.close()

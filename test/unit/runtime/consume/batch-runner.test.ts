@@ -8,6 +8,7 @@ import type { Decode } from '#runtime/consume/partition-host.ts'
 import type { Shares } from '#runtime/consume/record-buffer.ts'
 import { RecordBuffer } from '#runtime/consume/record-buffer.ts'
 import type { BatchOptions } from '#runtime/consume/types.ts'
+import { eventually } from '../../../support/eventually.ts'
 
 /** A runner whose handler never answers, at work on records of 1,000 bytes of one block. */
 async function atWork(records: number, block: ArrayBuffer) {
@@ -33,7 +34,7 @@ async function atWork(records: number, block: ArrayBuffer) {
   const options = { batchRecordsMax: 100, batchBytesMax: 1_000_000 } as BatchOptions<never>
   const runner = new BatchRunner(host, options, decode as unknown as Decode<never>)
   runner.pump()
-  await vi.waitFor(() => expect(runner.inFlight()).toBe(1))
+  await eventually('the call is under way', () => runner.inFlight() === 1)
   function tick(): void {
     const shares: Shares = new Map()
     runner.addShares(shares)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { openPointsFile } from '#engines/vectors/embedded/points-file.ts'
+import { eventually } from '../../../../support/eventually.ts'
 
 const syncs = vi.hoisted(() => [] as ((error: Error | null) => void)[])
 vi.mock('node:fs', async (original) => ({
@@ -29,20 +30,21 @@ test('it is there once a sync that began behind it has ended; those of the meant
   const durable: number[] = []
   const commit = (n: number) => void file.transaction(() => {}).durable.then(() => durable.push(n))
   commit(1)
-  await vi.waitFor(() => expect(syncs).toHaveLength(1))
+  await eventually('the first sync', () => syncs.length === 1)
   for (const n of [2, 3]) commit(n)
   syncs[0]!(null)
-  await vi.waitFor(() => expect(syncs).toHaveLength(2))
+  await eventually('the second sync', () => syncs.length === 2)
   expect(durable).toEqual([1])
   syncs[1]!(null)
-  await vi.waitFor(() => expect(durable).toEqual([1, 2, 3]))
+  await eventually('all are durable', () => durable.length === 3)
+  expect(durable).toEqual([1, 2, 3])
   expect(syncs).toHaveLength(2)
 })
 
 test('after a sync that failed none is said to be there', async () => {
   const file = open()
   const first = file.transaction(() => {}).durable
-  await vi.waitFor(() => expect(syncs).toHaveLength(1))
+  await eventually('the first sync', () => syncs.length === 1)
   const second = file.transaction(() => {}).durable
   syncs[0]!(new Error('input/output error'))
   for (const one of [first, second, file.transaction(() => {}).durable]) {

@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import type { PointsFile } from '#engines/vectors/embedded/points-file.ts'
 import type { Change, Write } from '#engines/vectors/embedded/points-write.ts'
 import { createWriteQueue, type WriteTarget } from '#engines/vectors/embedded/write-queue.ts'
+import { eventually } from '../../../../support/eventually.ts'
 
 function writesOf(count: number): Write[] {
   const position = { epoch: 1, offset: 1 }
@@ -89,7 +90,7 @@ test('a write resolves when all of it is on disk; the thread goes on meanwhile',
   const ended: string[] = []
   const first = queue.add(target, writesOf(30)).then(() => ended.push('first resolved'))
   const second = queue.add(target, writesOf(30)).catch(() => ended.push('second rejected'))
-  await vi.waitFor(() => expect(indexed).toBe(60))
+  await eventually('both are indexed', () => indexed === 60)
   expect(ended).toEqual([])
   const [one, ...others] = reached
   one!.resolve()
