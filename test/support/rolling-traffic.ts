@@ -12,7 +12,7 @@ import type { Instance } from './rolling-platform.ts'
 const pauseMs = 150
 /** An instance is away while it is replaced: every call is tried again until it is back. */
 const patient = {
-  attemptsMax: 500,
+  retryFor: 600,
   timeoutMs: 15_000,
   random: () => 0,
   sleep: (ms: number) => sleep(ms + 200),

@@ -54,7 +54,7 @@ export function clientOf(
 ): Client {
   const { file } = keys.find(({ agent_id, in_force }) => agent_id === agentId && in_force)!
   // On a busy machine the log may miss its two seconds: that says nothing of an upgrade.
-  return createClient({ vectorUrl, agentId, privateKeyFile: join(home, file), attemptsMax: 20 })
+  return createClient({ vectorUrl, agentId, privateKeyFile: join(home, file), retryFor: 120 })
 }
 
 export function byCollection<T extends { collection: string }>(points: T[]): Map<string, T[]> {

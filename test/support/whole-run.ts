@@ -88,7 +88,7 @@ async function checkAll(
   { run, outcome, agent }: { run: WholeRun; outcome: Outcome; agent: Agent },
 ): Promise<void> {
   const vectorUrl = processes.gateways[0]?.vectorUrl as string
-  const client = createClient({ ...agent, vectorUrl, attemptsMax: 20 })
+  const client = createClient({ ...agent, vectorUrl, retryFor: 120 })
   const platform = await openPlatform({
     env: { ...servers.env, FLOTILLA_HOME: temporaryFolder() },
     needs: ['mirror'],
