@@ -314,10 +314,11 @@ export function describeSchedules(name: string, open: () => Promise<Relational>)
       const paused = await make({ paused: true })
       const over = await make({ endsAt: new Date(Date.now() + 3_700_000) })
       expect([paused.nextAt, over.nextAt === null]).toEqual([null, false])
-      await dueSince(1, over.id)
+      // The end first: a scheduler that looks between the two would plan a next time.
       await relational.query(`update platform.schedules set ends_at = clock_timestamp() where id = $1`, [
         over.id,
       ])
+      await dueSince(1, over.id)
       await lookNow()
       await eventually('it is over', async () => (await found(over.id)).nextAt === null)
       expect(await firings(paused.id)).toEqual([])
