@@ -38,6 +38,8 @@ export interface ClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   now?: () => number
 }
 
+export const defaultWebhookUrl = 'http://127.0.0.1:9090'
+
 type Service = 'vectorUrl' | 'baseUrl' | 'runUrl' | 'hubUrl' | 'webhookUrl'
 
 /** For each its default, its variables, and its name in `run/addresses.json`. */
@@ -47,7 +49,7 @@ const services: Record<Service, { url: string; variables: string[]; written: str
   runUrl: { url: 'http://127.0.0.1:8082', variables: ['FLOTILLA_RUN_URL'], written: 'agent_gateway_url' },
   hubUrl: { url: 'http://127.0.0.1:8083', variables: ['FLOTILLA_HUB_URL'], written: 'hub_url' },
   webhookUrl: {
-    url: 'http://127.0.0.1:9090',
+    url: defaultWebhookUrl,
     variables: ['FLOTILLA_WEBHOOK_URL', 'WEBHOOK_GATEWAY'],
     written: 'webhook_url',
   },
@@ -193,8 +195,8 @@ function textIn(object: Record<string, unknown>, name: string): string | undefin
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** The relay's may be `host:port`. */
-function addressOf(given: string): string {
+/** It may be `host:port`, as in WEBHOOK_GATEWAY. Throws TypeError for one that is neither. */
+export function addressOf(given: string): string {
   const text = given.includes('://') ? given : `http://${given}`
   // An address may hold a password.
   if (!/^https?:/i.test(text) || !URL.canParse(text)) {

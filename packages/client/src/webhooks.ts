@@ -1,9 +1,8 @@
 /** Fires events of agents to the webhook relay, without an agent's key. */
 
+import { addressOf, defaultWebhookUrl } from './settings.ts'
 import { type Call, createTransport, type Transport, type TransportOptions } from './transport.ts'
 import type { FireAnswer, FiredEvent, FireOptions } from './types.ts'
-
-export const defaultWebhookUrl = 'http://127.0.0.1:9090'
 
 export interface WebhookClientOptions extends Omit<TransportOptions, 'baseUrl'> {
   /**
@@ -24,17 +23,12 @@ export interface WebhookClient {
 }
 
 /** Builds a client of the relay alone; it needs no key, because the relay listens to its own machine only. */
-export function createWebhookClient(options: WebhookClientOptions = {}): WebhookClient {
-  const transport = openWebhookTransport(options)
+export function createWebhookClient({ webhookUrl, ...options }: WebhookClientOptions = {}): WebhookClient {
+  const transport = createTransport({ ...options, baseUrl: addressOf(webhookUrl || defaultWebhookUrl) })
   return {
     fire: (event, given) => fireOver(transport, event, given),
     close: async () => transport.close(),
   }
-}
-
-export function openWebhookTransport({ webhookUrl, ...options }: WebhookClientOptions): Transport {
-  const given = webhookUrl || defaultWebhookUrl
-  return createTransport({ ...options, baseUrl: /^https?:\/\//.test(given) ? given : `http://${given}` })
 }
 
 export function fireOver(
