@@ -253,6 +253,8 @@ const absent = 'absent'
 /** A short text that changes with the file's content. */
 function fingerprint(path: string): string {
   try {
+    // Looked at all the time: for most files no fault is made of it.
+    if (!statSync(path, { throwIfNoEntry: false })) return absent
     const bytes = readBytes(path)
     return bytes === null ? 'too large' : createHash('sha256').update(bytes).digest('hex')
   } catch (error) {

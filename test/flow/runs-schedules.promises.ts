@@ -6,7 +6,7 @@ import type { Relational } from '#engines/relational/port.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { provisionAgent, updateAgent } from '#services/access/agents/agents.ts'
 import { migrationFolders } from '#services/migrations.ts'
-import type { Fired } from '#services/runs/schedules/fire.ts'
+import { type Fired, lookAhead } from '#services/runs/schedules/fire.ts'
 import { startScheduler } from '#services/runs/schedules/scheduler.ts'
 import {
   changeSchedule,
@@ -135,6 +135,19 @@ export function describeSchedules(name: string, open: () => Promise<Relational>)
         `select value from platform.outbox where topic = 'fleet.events'`,
       )
       expect(rows.map(({ value }) => value.event)).toContain('task.completed')
+    })
+
+    test('a look ahead: nothing without schedules, how long until the next one, and below 0 where one is due', async () => {
+      const nothing = { nextMs: null, due: 0, open: false }
+      expect(await lookAhead(relational)).toEqual(nothing)
+      const { id } = await make()
+      const ahead = await lookAhead(relational)
+      expect(ahead).toEqual({ ...nothing, nextMs: expect.any(Number) })
+      expect(ahead.nextMs).toBeGreaterThan(0)
+      await dueSince(1, id)
+      const due = await lookAhead(relational)
+      expect(due).toEqual({ ...ahead, due: 1, nextMs: expect.any(Number) })
+      expect(due.nextMs).toBeLessThan(0)
     })
 
     test('one time fires at the moment, by the clock of the database, and never again', async () => {

@@ -239,7 +239,7 @@ async function pauseFor(tx: SqlTransaction, schedule: Schedule, why: string): Pr
 }
 
 export interface Ahead {
-  /** Until the next one is due; 0: one is, null: none will be. */
+  /** Until the next one is due, below 0 where one is; null: none will be. */
   nextMs: number | null
   /** How many wait to be fired. */
   due: number
@@ -249,7 +249,7 @@ export interface Ahead {
 
 export async function lookAhead(relational: Relational): Promise<Ahead> {
   const { rows } = await relational.query<Ahead>(
-    `select greatest(0, extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as "nextMs",
+    `select (extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as "nextMs",
        count(*) filter (where next_at <= clock_timestamp())::integer as due,
        exists (select from platform.schedule_firings where status = 'started') as open
      from platform.schedules where next_at is not null`,
