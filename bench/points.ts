@@ -16,7 +16,7 @@ export function createRandom(seed: number): () => number {
 
 interface PointSource {
   vector(): number[]
-  point(id: string): { id: string; vector: number[]; payload: Record<string, unknown> }
+  point(id: string): { id: string; vector: number[]; payload: Record<string, string | string[]> }
 }
 
 /** Vectors have eight decimals, as embedding services send them. */
