@@ -17,11 +17,22 @@ import { type BasedParts, basisOf, type Read, writeInOrder } from './based-recor
 import { type StuckRecords, skippedReason } from './failures.ts'
 import type { EngineCalls, Pending } from './generation-writer.ts'
 
+/** How many operations share a call, and how long later ones wait for the end of a running one. */
+const joined = {
+  /** A request over the network is dear. */
+  distant: { operationsMax: 2_000, gatherMsMax: 50 },
+  /** The engine's own thread has a queue: a partition goes on while the thread writes those of others, so it is never without work. */
+  within: { operationsMax: 100, gatherMsMax: 0 },
+}
+
 /** Writes of several partitions into one collection share a call; one that takes long holds no other up. */
-export function joinApplies(apply: VectorStore['apply'], generation: number, tracing?: Tracing) {
+export function joinApplies(
+  apply: VectorStore['apply'],
+  generation: number,
+  { driver = 'qdrant', tracing }: { driver?: VectorStore['driver']; tracing?: Tracing } = {},
+) {
   const join = joinCalls<{ collection: string; operations: PointOperation[] }>({
-    operationsMax: 2_000,
-    gatherMsMax: 50,
+    ...joined[driver === 'qdrant' ? 'distant' : 'within'],
     givenUp: 'vector_engine_unavailable',
     tracing,
     call: (writes, signal) =>

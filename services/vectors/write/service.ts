@@ -87,7 +87,10 @@ async function startVectorWriter(
     callTimeoutMs: deadlines.handler.vectorWriterMs,
     openGeneration: ({ generation, epoch, calls, stuck }) => ({
       handle: createHandler({
-        applyPoints: joinApplies(vectors.apply.bind(vectors), generation, context.tracing),
+        applyPoints: joinApplies(vectors.apply.bind(vectors), generation, {
+          driver: vectors.driver,
+          tracing: context.tracing,
+        }),
         epoch,
         calls,
         stuck,
