@@ -49,11 +49,11 @@ export function createCodec(
   const subjectIds = new Loaded((topic: string, text: string) => registry.register(`${topic}-value`, text))
 
   return {
-    encode(topic, value) {
+    encode(topic, value, take) {
       const schema = own(topic.schema)
       const id = subjectIds.get(topic.name, schema.text)
-      if (typeof id === 'number') return writeValue(schema.type, id, value)
-      return id.then((loaded) => writeValue(schema.type, loaded, value))
+      if (typeof id === 'number') return writeValue(schema.type, id, value, take)
+      return id.then((loaded) => writeValue(schema.type, loaded, value, take))
     },
     decode(topic, record) {
       if (record.value === null) return messageOf<Schemas[typeof topic.schema]>(record, null)
@@ -189,8 +189,8 @@ const headerBytes = 5
 /** Values up to this size are encoded into one buffer that is used again. */
 const slabBytes = 64 * 1024
 const slab = Buffer.allocUnsafe(slabBytes)
-/** Values from this size on have memory of their own, which can be given back; smaller ones share some with others. */
-const ownBytesMin = 4_096
+/** Values from this size on have memory that can be given back; smaller ones are pieces of Node's pool. */
+const largeBytesMin = 4_096
 
 /** The Avro type of a schema text. Every reader and writer of the platform parses schemas with it. */
 export function parseAvro(text: string): avro.Type {
@@ -198,16 +198,21 @@ export function parseAvro(text: string): avro.Type {
 }
 
 /** Throws an Error that names the field which does not fit the schema. */
-export function writeValue(type: avro.Type, id: number, value: unknown): Buffer {
+export function writeValue(
+  type: avro.Type,
+  id: number,
+  value: unknown,
+  take: (bytes: number) => Buffer = Buffer.allocUnsafeSlow,
+): Buffer {
   const end = type.encode(value, slab, headerBytes)
   if (end >= 0) {
     writeHeader(slab, id)
-    const value = end < ownBytesMin ? Buffer.allocUnsafe(end) : Buffer.allocUnsafeSlow(end)
+    const value = end < largeBytesMin ? Buffer.allocUnsafe(end) : take(end)
     slab.copy(value, 0, 0, end)
     return value
   }
   // The slab was too small; the negative end says by how many bytes.
-  const exact = Buffer.allocUnsafe(slab.length - end)
+  const exact = take(slab.length - end)
   type.encode(value, exact, headerBytes)
   writeHeader(exact, id)
   return exact

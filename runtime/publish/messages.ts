@@ -98,7 +98,12 @@ export interface TopicLocation {
 
 /** Encodes values as Avro in the Confluent wire format, and decodes records. */
 export interface Codec {
-  encode<S extends SchemaName>(topic: Topic<S>, value: Schemas[S]): Promise<Buffer> | Buffer
+  /** `take` gives the memory of a large value; default: it has memory of its own. */
+  encode<S extends SchemaName>(
+    topic: Topic<S>,
+    value: Schemas[S],
+    take?: (bytes: number) => Buffer,
+  ): Promise<Buffer> | Buffer
   /**
    * The message of a stored record; a null value stays null and never reaches the registry. Throws an Error that says
    * why when the bytes cannot be decoded, AppError `registry_unavailable` when the registry is away.

@@ -95,6 +95,7 @@ function createBatch<K, S extends SchemaName>(
   const shares = new Map<number, Share>()
   /** Many messages of a batch have one key: its bytes and its partition are found once. */
   const routes = new Map<string, { key: Buffer; share: Share }>()
+  const memory = createMemory()
   let size = 0
 
   function routeOf(text: string): { key: Buffer; share: Share } {
@@ -126,7 +127,7 @@ function createBatch<K, S extends SchemaName>(
     },
     add(message) {
       if (message.value === null) return take(message, null)
-      const encoded = codec.encode(topic, message.value)
+      const encoded = codec.encode(topic, message.value, memory.take)
       if (encoded instanceof Promise) return encoded.then((value) => take(message, value))
       return take(message, encoded)
     },
@@ -141,8 +142,36 @@ function createBatch<K, S extends SchemaName>(
         }),
       )
       // None before all are taken: what failed may be published again.
-      for (const { records } of shares.values()) for (const { value } of records) if (value) detach(value)
+      memory.giveBack()
       return positions
+    },
+  }
+}
+
+const pieceBytesMax = 1024 * 1024
+
+/**
+ * Memory for the large values of a batch: few pieces in place of one for each value, which costs more than the value itself. Each
+ * is twice as large as all before.
+ */
+function createMemory() {
+  const pieces: Buffer[] = []
+  let used = 0
+  let total = 0
+  return {
+    take(bytes: number): Buffer {
+      let piece = pieces.at(-1)
+      if (!piece || used + bytes > piece.length) {
+        piece = Buffer.allocUnsafeSlow(Math.max(bytes, Math.min(2 * total, pieceBytesMax)))
+        pieces.push(piece)
+        total += piece.length
+        used = 0
+      }
+      used += bytes
+      return piece.subarray(used - bytes, used)
+    },
+    giveBack(): void {
+      for (const piece of pieces) detach(piece)
     },
   }
 }

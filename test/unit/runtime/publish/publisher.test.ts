@@ -202,20 +202,24 @@ test('a fenced publisher publishes under its name until another one takes that o
 })
 
 test('bytes that the log has taken are given back; those of a batch that failed stay until all are taken', async () => {
-  const large = (id: string) => ({
-    ...point(id),
-    value: { vector: Buffer.alloc(6_144, 1), payload: '{}', embedder: null, making: null, expires_at: null },
+  const large = (n: number) => ({
+    ...point(`p${n}`),
+    value: { vector: Buffer.alloc(6_144, n), payload: '{}', embedder: null, making: null, expires_at: null },
   })
   const taken: Append[] = []
   let faulty: number | undefined
   const append: EventLog['append'] = async (topic, partition, records, options) => {
     if (partition === faulty) throw new AppError('log_unavailable', 'away')
     taken.push({ topic, partition, records: records.map((record) => ({ ...record })), options })
-    expect(records.every(({ value }) => value!.length > 6_144)).toBe(true)
+    // They share memory: each holds its own.
+    for (const { key, value } of records) {
+      expect(value!.length).toBeGreaterThan(6_144)
+      expect(value!.subarray(10, 6_100).every((byte) => key!.toString() === `posts/p${byte}`)).toBe(true)
+    }
     return 0
   }
   const batch = publisherOver({ append } as unknown as EventLog).batch(vectorsCommands)
-  for (let n = 0; n < 40; n++) await batch.add(large(`p${n}`))
+  for (let n = 0; n < 40; n++) await batch.add(large(n))
   faulty = partitionOf(Buffer.from('posts/p0'), 12)
   await expect(batch.publish()).rejects.toThrow('away')
   faulty = undefined
