@@ -14,7 +14,7 @@ import { inTransaction, lookInto } from '#lib/sqlite.ts'
 const layoutVersion = 2
 
 /** The writer writes checkpoints itself only when the other thread could not keep the WAL below this (64 MB). */
-const walPagesMax = 16_384
+const walPagesMax = 8_192
 
 const tables = `
   create table meta (name text primary key, value text not null) strict;
@@ -47,7 +47,8 @@ export function logPath(directory: string): string {
 export function openForWriting(file: string): DatabaseSync {
   const db = new DatabaseSync(file, { timeout: 5_000 })
   db.exec(
-    `pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = ${walPagesMax};
+    // Vectors of 1,536 numbers are the largest of most records: one fills a page of this size (of a new file).
+    `pragma page_size = 8192; pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = ${walPagesMax};
      pragma journal_size_limit = 67108864; pragma cache_size = -16384`,
   )
   inTransaction(db, () => layTables(db))
