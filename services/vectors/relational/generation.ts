@@ -18,7 +18,8 @@ import { readStandings, type Standings } from '../collections/leave-out.ts'
 import type { Collections } from '../collections/registry.ts'
 import type { StuckRecords } from '../write/failures.ts'
 import type { EngineCalls, GenerationHandler, Pending } from '../write/generation-writer.ts'
-import { joinCalls, outcomeOfFault, parseOperation } from '../write/handler.ts'
+import { outcomeOfFault, parseOperation } from '../write/handler.ts'
+import { joinCalls } from '../write/join-calls.ts'
 
 /** Audit notes are only searched by their meaning: the mirror does not hold them. */
 const auditNotes = 'fleet_notes/audit-'
