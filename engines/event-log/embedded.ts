@@ -10,7 +10,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { openWorker, type WorkerClient } from '#lib/worker-rpc.ts'
 import { createGroupCalls, createGroups } from './embedded/groups.ts'
-import { logPath } from './embedded/log-file.ts'
+import { logPath, pageBytes } from './embedded/log-file.ts'
 import type { ReaderData, ReaderHandlers } from './embedded/reader-thread.ts'
 import { createClock } from './embedded/record-block.ts'
 import { createTail } from './embedded/tail.ts'
@@ -24,7 +24,7 @@ import type { EventLog, NewRecord } from './port.ts'
 /** Bytes written to the WAL before a checkpoint copies it into the file. */
 const checkpointEveryBytes = 4_194_304
 /** What a commit writes in addition to its records: whole pages. */
-const pageBytesPerCommit = 8_192
+const pageBytesPerCommit = 2 * pageBytes
 const appendTimeoutMs = deadlines.engine.logAppendMs
 const pingTimeoutMs = deadlines.engine.pingMs
 /** Time for pending writes when the log is closed. */

@@ -13,8 +13,11 @@ import { inTransaction, lookInto } from '#lib/sqlite.ts'
 /** Raise it with each change of the tables below, and carry older files over in `layTables`. */
 const layoutVersion = 2
 
-/** The writer writes checkpoints itself only when the other thread could not keep the WAL below this (64 MB). */
-const walPagesMax = 8_192
+/** A vector of 1,536 numbers, the largest part of most records, fills a page. A file keeps those that it was made with. */
+export const pageBytes = 8_192
+const walBytesMax = 64 * 2 ** 20
+/** The writer writes checkpoints itself only when the other thread could not keep the WAL below this. */
+const walPagesMax = walBytesMax / pageBytes
 
 const tables = `
   create table meta (name text primary key, value text not null) strict;
@@ -47,9 +50,8 @@ export function logPath(directory: string): string {
 export function openForWriting(file: string): DatabaseSync {
   const db = new DatabaseSync(file, { timeout: 5_000 })
   db.exec(
-    // Vectors of 1,536 numbers are the largest of most records: one fills a page of this size (of a new file).
-    `pragma page_size = 8192; pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = ${walPagesMax};
-     pragma journal_size_limit = 67108864; pragma cache_size = -16384`,
+    `pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma synchronous = full;
+     pragma wal_autocheckpoint = ${walPagesMax}; pragma journal_size_limit = ${walBytesMax}; pragma cache_size = -16384`,
   )
   inTransaction(db, () => layTables(db))
   return db
