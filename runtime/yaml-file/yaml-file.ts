@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto'
-import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, openSync, readSync, type Stats, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Logger } from 'pino'
 import type { TSchema } from 'typebox'
@@ -228,9 +228,9 @@ function readText({ name, variable }: FileNames, path: string, optional: boolean
 }
 
 /** Null when the file is too large: no more than the limit is ever read. */
-function readBytes(path: string): Buffer | null {
+function readBytes(path: string, found: Stats = statSync(path)): Buffer | null {
   // Opening a pipe would block until another process writes.
-  if (!statSync(path).isFile()) throw Object.assign(new Error('no file'), { code: 'not a regular file' })
+  if (!found.isFile()) throw Object.assign(new Error('no file'), { code: 'not a regular file' })
   const file = openSync(path, 'r')
   try {
     const pieces: Buffer[] = []
@@ -254,8 +254,9 @@ const absent = 'absent'
 function fingerprint(path: string): string {
   try {
     // Looked at all the time: for most files no fault is made of it.
-    if (!statSync(path, { throwIfNoEntry: false })) return absent
-    const bytes = readBytes(path)
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (!found) return absent
+    const bytes = readBytes(path, found)
     return bytes === null ? 'too large' : createHash('sha256').update(bytes).digest('hex')
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
