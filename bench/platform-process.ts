@@ -143,7 +143,8 @@ function createFloor(store: VectorStore, database: Relational) {
     const settled = stats.every(
       (one) => one.status === 'ready' && (one.points < 10_000 || one.indexedShare > 0.99),
     )
-    return reply.code(settled ? 200 : 503).send({ settled })
+    // No 503: who asks does not want to wait.
+    return reply.code(settled ? 200 : 409).send({ settled })
   })
   return app
 }
