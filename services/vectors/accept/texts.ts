@@ -7,7 +7,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { validationFailed } from '#runtime/http/validation.ts'
 import type { ByteBudget } from './byte-budget.ts'
-import type { ParsedUpsert } from './points.ts'
+import type { ParsedUpsert } from './upsert.ts'
 
 type TextEmbedder = Pick<Embedder, 'embed' | 'ping'>
 

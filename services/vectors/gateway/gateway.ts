@@ -10,7 +10,7 @@ import { createRecentOperations } from '#services/access/audit/trail/recent-oper
 import { openAccess } from '#services/access/front-door.ts'
 import { openHandshakes } from '#services/access/handshake/handshakes.ts'
 import { openSecrets } from '#services/access/secrets/secrets.ts'
-import type { ParsedUpsert } from '../accept/points.ts'
+import type { ParsedUpsert } from '../accept/upsert.ts'
 import { openCollections } from '../collections/registry.ts'
 import { createLatencies, exposeSearches } from '../read/observed.ts'
 import {

@@ -6,8 +6,9 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError } from '#lib/errors.ts'
 import { createBodyThread } from '#runtime/http/json-parser.ts'
 import { createByteBudget } from '#services/vectors/accept/byte-budget.ts'
-import { type ParsedUpsert, parseUpsert, readQuestion } from '#services/vectors/accept/points.ts'
+import { readQuestion } from '#services/vectors/accept/points.ts'
 import { embedQuestion, embedQuestions, embedTexts } from '#services/vectors/accept/texts.ts'
+import { type ParsedUpsert, parseUpsert } from '#services/vectors/accept/upsert.ts'
 import { axisVector } from '../../../../support/points.ts'
 
 const bodyOf = (...points: object[]) => Buffer.from(JSON.stringify({ collection: 'posts', points }))

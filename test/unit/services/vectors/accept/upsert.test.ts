@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import type { AppError } from '#lib/errors.ts'
 import { createBodyThread } from '#runtime/http/json-parser.ts'
-import { type ParsedUpsert, parseUpsert } from '#services/vectors/accept/points.ts'
+import { type ParsedUpsert, parseUpsert } from '#services/vectors/accept/upsert.ts'
 import { axisVector } from '../../../../support/points.ts'
 
 const vector = JSON.stringify(axisVector(1))
