@@ -48,6 +48,11 @@ export function packVector(value: unknown, target: Float32Array, at: number): st
     target[at + i] = component
     squares += component * component
   }
+  return normFault(squares)
+}
+
+/** Of a vector with this sum of squares. */
+export function normFault(squares: number): string | undefined {
   if (squares > float32Max) return 'must have a norm that fits float32'
   if (squares === 0) return 'must not be the zero vector'
   if (squares < float32MinNormal) return 'must have a norm that float32 can distinguish from zero'
