@@ -178,6 +178,9 @@ export function createProgress(
 ) {
   const { index, generation, epoch } = of
   const partitions = new Map<number, PartitionProgress>()
+  let running = Promise.resolve()
+  /** What goes out when the running publication is done. */
+  let next: { partitions: Set<number>; published: Promise<void> } | undefined
 
   /** Publishes the last record of these partitions. */
   async function publishFor(numbers: number[]): Promise<void> {
@@ -190,6 +193,19 @@ export function createProgress(
       return [{ key: value, value }]
     })
     if (messages.length > 0) await publishProgress(publisher, of, messages)
+  }
+
+  /** Under load those that are done meanwhile share an append; at rest nothing waits. */
+  function publishNext() {
+    const due = new Set<number>()
+    const published = running
+      .catch(() => {})
+      .then(() => {
+        next = undefined
+        return publishFor([...due])
+      })
+    running = published
+    return { partitions: due, published }
   }
 
   return {
@@ -223,7 +239,9 @@ export function createProgress(
       const progress = partitions.get(partition)
       if (!progress) return
       progress.appliedThrough = Math.max(progress.appliedThrough, throughOffset)
-      await publishFor([partition])
+      next ??= publishNext()
+      next.partitions.add(partition)
+      await next.published
     },
     repeat: publishFor,
   }

@@ -77,6 +77,37 @@ describe('progress', () => {
   })
 })
 
+describe('progress of many partitions', () => {
+  it('shares an append while another is on its way; a failed one holds nothing up', async () => {
+    const appends: { partitions: number[]; end: PromiseWithResolvers<void> }[] = []
+    const publisher = {
+      locationOf: () => ({ partitions: 12 }),
+      publish(_topic: unknown, messages: { value: VectorsProgress }[]) {
+        const end = Promise.withResolvers<void>()
+        appends.push({ partitions: messages.map(({ value }) => value.partition), end })
+        return end.promise
+      },
+    } as unknown as Publisher
+    const of = { index: vectorsIndex, generation: 2, epoch: 1 }
+    const progress = createProgress(publisher, of, { async catchUp() {}, latest: () => undefined })
+    await progress.assigned([0, 1, 2, 3].map((partition) => ({ partition, committed: 0 })))
+    appends.shift()!.end.resolve()
+    const together = [progress.applied(0, 1), progress.applied(1, 1)]
+    await expect.poll(() => appends.map((one) => one.partitions)).toEqual([[0, 1]])
+    const later = [progress.applied(2, 1), progress.applied(0, 5), progress.applied(2, 3)]
+    appends[0]!.end.reject(new Error('no log'))
+    for (const one of together) await expect(one).rejects.toThrow('no log')
+    await expect
+      .poll(() => appends.map((one) => one.partitions))
+      .toEqual([
+        [0, 1],
+        [2, 0],
+      ])
+    appends[1]!.end.resolve()
+    await Promise.all(later)
+  })
+})
+
 describe('progress in the log', () => {
   const recordOf = (partition: number, appliedThrough: number): VectorsProgress => ({
     index: 'vectors',
