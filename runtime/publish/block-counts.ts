@@ -15,6 +15,15 @@ export function countCheckOf(type: avro.Type): CountCheck | undefined {
   return (bytes, at) => skipValue(type, { bytes, at })
 }
 
+/** Where bytes lie whose length comes first, at `at`. Throws an Error where they are cut short. */
+export function boundsOfBytes(bytes: Buffer, at: number): { from: number; end: number } {
+  const cursor = { bytes, at }
+  const length = readLong(cursor)
+  const from = cursor.at
+  skipBytes(cursor, length)
+  return { from, end: cursor.at }
+}
+
 /** The bytes and where the walk is in them. */
 interface Cursor {
   readonly bytes: Buffer

@@ -12,7 +12,7 @@ import { AppError, describeError } from '#lib/errors.ts'
 import { loadSchemas } from '#lib/schema-files.ts'
 import type { Schemas } from '#schemas/types.ts'
 import type { SchemaName } from '#topics/topic.ts'
-import { type CountCheck, countCheckOf } from './block-counts.ts'
+import { boundsOfBytes, type CountCheck, countCheckOf } from './block-counts.ts'
 import type { Codec, Message } from './messages.ts'
 
 export const schemasDirectory = fileURLToPath(new URL('../../schemas/', import.meta.url))
@@ -38,7 +38,8 @@ type Decoder = ValueReader | { fault: string }
  * an id (it may lag, or have been restored from an older copy), they throw AppError `registry_unavailable`, and ask it
  * again at the next call.
  *
- * Avro `bytes` are copies of the record's, but may begin at an odd byteOffset, where no Float32Array can view them.
+ * Avro `bytes` are copies of the record's. Where a record begins with them they lie at a multiple of eight, elsewhere maybe at an
+ * odd byteOffset, where no Float32Array can view them.
  * `long` is a plain number; beyond 2^53 it is refused.
  */
 export function createCodec(
@@ -179,6 +180,8 @@ class RecordMessage<V> implements Message<V> {
 
 /** Reads the values that were written under one schema. */
 interface ValueReader {
+  /** Of a record that begins with bytes: their name. The rest of it is read as `type`. */
+  leading: string | undefined
   type: avro.Type
   /** Undefined where the writer's schema is the reader's own. */
   resolver: ReturnType<avro.Type['createResolver']> | undefined
@@ -230,23 +233,64 @@ function schemaIdOf(value: Buffer): number {
 
 /** Throws an Error when values that `writer` wrote cannot be read as `reader`. */
 function createValueReader(reader: avro.Type, writer: avro.Type): ValueReader {
+  // Equal but for spacing, docs and defaults: the bytes are the same, and are read faster without a resolver.
+  const resolver = reader.equals(writer) ? undefined : reader.createResolver(writer)
+  const leading = leadingBytesOf(reader)
+  if (leading === undefined || leading !== leadingBytesOf(writer)) {
+    return { leading: undefined, type: reader, resolver, checkCounts: countCheckOf(writer) }
+  }
+  const [type, rest] = [withoutFirst(reader), withoutFirst(writer)]
   return {
-    type: reader,
-    // Equal but for spacing, docs and defaults: the bytes are the same, and are read faster without a resolver.
-    resolver: reader.equals(writer) ? undefined : reader.createResolver(writer),
-    checkCounts: countCheckOf(writer),
+    leading,
+    type,
+    resolver: resolver && type.createResolver(rest),
+    checkCounts: countCheckOf(rest),
   }
 }
 
+/** The name of a record's first field, where that is bytes; undefined for a record that holds others of its own kind. */
+function leadingBytesOf(type: avro.Type): string | undefined {
+  if (!(type instanceof avro.types.RecordType)) return undefined
+  const [first, ...others] = type.fields
+  const inner = JSON.stringify(others.map((field) => field.type.schema()))
+  return first?.type instanceof avro.types.BytesType && !inner.includes(JSON.stringify(type.name))
+    ? first.name
+    : undefined
+}
+
+function withoutFirst(record: avro.Type): avro.Type {
+  const { fields, ...schema } = record.schema({ exportAttrs: true }) as avro.schema.RecordType
+  return parseAvro(JSON.stringify({ ...schema, fields: fields.slice(1) }))
+}
+
 /** Throws an Error for bodies that are damaged, cut short or followed by further bytes. */
-function readValue({ type, resolver, checkCounts }: ValueReader, value: Buffer): unknown {
-  checkCounts?.(value, headerBytes)
-  const { value: decoded, offset } = type.decode(value, headerBytes, resolver)
+function readValue({ leading, type, resolver, checkCounts }: ValueReader, value: Buffer): unknown {
+  const bytes = leading === undefined ? undefined : boundsOfBytes(value, headerBytes)
+  const at = bytes?.end ?? headerBytes
+  checkCounts?.(value, at)
+  const { value: decoded, offset } = type.decode(value, at, resolver)
   if (offset < 0) throw new Error('The value cannot be decoded: it is cut short')
   if (offset !== value.length) {
     throw new Error(`The value cannot be decoded: ${value.length - offset} bytes follow its end`)
   }
-  return decoded
+  return bytes
+    ? { [leading!]: copyOf(value.subarray(bytes.from, bytes.end)), ...(decoded as object) }
+    : decoded
+}
+
+/** Copies lie in memory of this size, as many as fit: to make and clear one for each takes longer than to copy. */
+const copiesBytes = 64 * 1024
+const copyBytesMax = copiesBytes / 4
+let copies = Buffer.alloc(0)
+
+/** Begins at a multiple of eight. */
+function copyOf(bytes: Buffer): Buffer {
+  if (bytes.length > copyBytesMax) return Buffer.from(bytes)
+  if (bytes.length > copies.length) copies = Buffer.allocUnsafeSlow(copiesBytes)
+  const copy = copies.subarray(0, bytes.length)
+  copies = copies.subarray(Math.ceil(bytes.length / 8) * 8)
+  bytes.copy(copy)
+  return copy
 }
 
 function writeHeader(buffer: Buffer, id: number): void {

@@ -159,7 +159,8 @@ function endOfNumber(body: Uint8Array, begin: number): number {
 function fourDigits(ascii: number): number {
   const four = ascii ^ 0x30303030
   if (((four | (four + 0x06060606)) & 0xf0f0f0f0) !== 0) return -1
-  return (four >>> 24) * 1_000 + ((four >>> 16) & 15) * 100 + ((four >>> 8) & 15) * 10 + (four & 15)
+  const pairs = Math.imul(four >>> 8, 10) + four
+  return ((pairs >>> 16) & 0xff) * 100 + (pairs & 0xff)
 }
 
 /** Whether all numbers from `value` to the next one with as many decimals are the same float32. */

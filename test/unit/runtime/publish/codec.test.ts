@@ -110,23 +110,80 @@ test('with the registry away both directions say so, and work as soon as it is b
   expect((await codec.decode(vectorsProgress, stored(bytes))).value).toEqual(progress)
 })
 
-test('a vector of any size survives, and its bytes may lie at an odd offset', async () => {
+const point = (vector: Buffer) => ({
+  vector,
+  payload: '{"é":1}',
+  embedder: 'lexical',
+  making: null,
+  expires_at: 1_700_000_000_000,
+})
+
+test('a vector of any size survives as a copy that a Float32Array can view', async () => {
   const codec = createCodec(createMemoryRegistry())
-  for (const size of [0, 1, 1536, 100_000]) {
+  const read: { vector: Buffer; wanted: Buffer }[] = []
+  for (const size of [0, 1, 3, 1536, 4_096, 4_097, 100_000, 1536, 1]) {
     const vector = Float32Array.from({ length: size }, (_, n) => Math.fround(n / 7))
-    const value = {
-      vector: Buffer.from(vector.buffer),
-      payload: '{}',
-      embedder: null,
-      making: null,
-      expires_at: null,
-    }
+    const value = point(Buffer.from(vector.buffer))
     const bytes = await codec.encode(vectorsCommands, value)
     const decoded = (await codec.decode(vectorsCommands, stored(bytes))).value as VectorUpsert
-    // The copy is what callers must make: a view at an odd byteOffset throws.
-    const copy = new Uint8Array(decoded.vector)
-    expect(Buffer.from(copy).equals(value.vector)).toBe(true)
-    expect(new Float32Array(copy.buffer)).toHaveLength(size)
+    expect(decoded).toEqual(value)
+    expect(Object.keys(decoded)).toEqual(Object.keys(value))
+    // The record's memory may be given to others.
+    bytes.fill(0xff)
+    read.push({ vector: decoded.vector, wanted: value.vector })
+  }
+  for (const { vector, wanted } of read) {
+    expect(vector.equals(wanted)).toBe(true)
+    expect(new Float32Array(vector.buffer, vector.byteOffset, vector.length / 4)).toHaveLength(
+      wanted.length / 4,
+    )
+  }
+})
+
+test('a record that begins with bytes is read by an older and a newer schema, and never beyond its end', async () => {
+  const registry = createMemoryRegistry()
+  const schemaOf = (...fields: object[]) =>
+    new Map([['vector-upsert', JSON.stringify({ type: 'record', name: 'VectorUpsert', fields })]])
+  const data = { name: 'data', type: 'bytes' }
+  const label = { name: 'label', type: 'string', default: 'none' }
+  const next = { name: 'next', type: ['null', 'VectorUpsert'], default: null }
+  const short = createCodec(registry, schemaOf(data))
+  const labelled = createCodec(registry, schemaOf(data, label))
+  const behind = createCodec(registry, schemaOf(label, data))
+  const linked = createCodec(registry, schemaOf(data, next))
+  const topic = topicWith('t', 'vector-upsert')
+  const bytesOf = async (codec: typeof short, value: object) =>
+    stored(await codec.encode(topic, value as never))
+  const readAs = async (codec: typeof short, record: StoredRecord) =>
+    (await codec.decode(topic, record)).value
+  const eight = Buffer.from('12345678')
+  const whole = await bytesOf(labelled, { data: eight, label: 'x' })
+  expect(await readAs(labelled, whole)).toEqual({ data: eight, label: 'x' })
+  expect(await readAs(short, whole)).toEqual({ data: eight })
+  expect(await readAs(behind, whole)).toEqual({ data: eight, label: 'x' })
+  expect(await readAs(labelled, await bytesOf(short, { data: eight }))).toEqual({
+    data: eight,
+    label: 'none',
+  })
+  expect(await readAs(labelled, await bytesOf(behind, { data: eight, label: 'y' }))).toEqual({
+    data: eight,
+    label: 'y',
+  })
+  const inner = { data: Buffer.from('in'), next: null }
+  const chain = { data: eight, next: inner }
+  expect(await readAs(linked, await bytesOf(linked, chain))).toEqual(chain)
+  for (let length = 5; length < whole.value!.length; length++) {
+    await expect(readAs(labelled, stored(whole.value!.subarray(0, length)))).rejects.toThrow('cut short')
+  }
+  const lies = [
+    [0x01],
+    [0xff, 0xff, 0xff, 0xff, 0x0f],
+    [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+    [],
+  ]
+  for (const length of lies) {
+    const lying = Buffer.concat([whole.value!.subarray(0, 5), Buffer.from(length), eight])
+    await expect(readAs(labelled, stored(lying))).rejects.toThrow('The value cannot be decoded: ')
   }
 })
 
