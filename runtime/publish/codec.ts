@@ -180,7 +180,7 @@ class RecordMessage<V> implements Message<V> {
 
 /** Reads the values that were written under one schema. */
 interface ValueReader {
-  /** Of a record that begins with bytes: their name. The rest of it is read as `type`. */
+  /** The name of the bytes that a record begins with: the rest of it is read as `type`. */
   leading: string | undefined
   type: avro.Type
   /** Undefined where the writer's schema is the reader's own. */

@@ -20,10 +20,7 @@ import {
 import type { PartitionState } from './topics.ts'
 import { holderFenced, type PositionRow, partitionGone, type WriteBatch, type Written } from './writer.ts'
 
-/**
- * A batch ends here (a single larger append makes one of its own): the next one waits no longer than its commit. A hundred vectors
- * fit, so that a request of that size is one commit, and one read of all its partitions.
- */
+/** A batch ends here (a single larger append is one of its own): the next waits for its commit. A request of 100 vectors fits. */
 const batchBytesMax = 786_432
 const batchRecordsMax = 4_096
 /** Up to this an append is small: it goes before large ones of other partitions. */

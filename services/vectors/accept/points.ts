@@ -51,7 +51,7 @@ export function packVector(value: unknown, target: Float32Array, at: number): st
   return normFault(squares)
 }
 
-/** Of a vector with this sum of squares. */
+/** The fault of a vector with this sum of squares, if it has one. */
 export function normFault(squares: number): string | undefined {
   if (squares > float32Max) return 'must have a norm that fits float32'
   if (squares === 0) return 'must not be the zero vector'

@@ -88,7 +88,7 @@ function isSpace(byte: number): boolean {
 
 /** Powers of ten that a double holds exactly. */
 const powers = Float64Array.from({ length: 23 }, (_, n) => Number(`1e${n}`))
-/** Of digits below it, a double holds four more exactly. */
+/** Below it, a double holds four digits more exactly. */
 const digitsMax = 1e11
 const jsonNumber = /^-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?$/
 

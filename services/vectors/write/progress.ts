@@ -179,7 +179,7 @@ export function createProgress(
   const { index, generation, epoch } = of
   const partitions = new Map<number, PartitionProgress>()
   let running = Promise.resolve()
-  /** What goes out when the running publication is done. */
+  /** Partitions of the next publication. */
   let next: { partitions: Set<number>; published: Promise<void> } | undefined
 
   /** Publishes the last record of these partitions. */

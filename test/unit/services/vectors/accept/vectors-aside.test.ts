@@ -15,7 +15,7 @@ function listOf(numbers: readonly string[], separator = ','): string {
   return `[${Array.from({ length: dimension }, (_, n) => numbers[n % numbers.length]).join(separator)}]`
 }
 
-/** What is read of the first vector, and the sum of its squares. */
+/** Components of the first vector as they are read, and the sum of its squares. */
 function read(list: string) {
   const aside = setVectorsAside(Buffer.from(`{"points":[{"id":"a","vector":${list}}]}`))!
   const target = new Float32Array(dimension + 1)
@@ -123,7 +123,7 @@ const odd = {
   'the word as id': `{"id":"vector","vector":${vector}}`,
   'a list of lists': `{"id":"a","vector":[${vector}]}`,
   'brackets in texts': `{"payload":{"t":"}]}{[\\"{"},"id":"a","vector":${vector}}`,
-  'a text beside vectors': `{"id":"a","text":"x"},{"id":"b","vector":${vector}},{"id":"c","text":"\\"vector\\""}`,
+  'a text among vectors': `{"id":"a","text":"x"},{"id":"b","vector":${vector}},{"id":"c","text":"\\"vector\\""}`,
   'an id that comes twice': `{"id":"a","vector":${listOf(['1'])}},{"id":"a","vector":${vector}}`,
   'an unknown name': `{"id":"a","vector":${vector},"vectors":${vector}}`,
   'a text without end': `{"id":"a","vector":${vector},"payload":{"t":"`,
