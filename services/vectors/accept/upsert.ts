@@ -1,4 +1,4 @@
-/** The body of an upsert, parsed into what is published. */
+/** The body of an upsert, checked and parsed: ids, vectors and payloads of its points. */
 
 import { hash } from 'node:crypto'
 import { isReserved, reservedId, vectorDimension } from '#engines/vectors/collections.ts'

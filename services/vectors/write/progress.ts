@@ -195,7 +195,7 @@ export function createProgress(
     if (messages.length > 0) await publishProgress(publisher, of, messages)
   }
 
-  /** Under load those that are done meanwhile share an append; at rest nothing waits. */
+  /** Under load those that are done meanwhile share an append; at rest nothing waits, not even for a turn of the event loop. */
   function publishNext() {
     const due = new Set<number>()
     const published = running
