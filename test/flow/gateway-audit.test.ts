@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { auditedOperations } from '#client/audit-notes.ts'
 import { type Client, withoutAuditNotes } from '#client/client.ts'
 import { auditEvents } from '#topics/catalog.ts'
+import { auditEvent } from '../support/audit-event.ts'
 import { eventually } from '../support/eventually.ts'
 import { type BareCall, call } from '../support/gateway-call.ts'
 import { type GatewayPlatform, openGatewayPlatform } from '../support/gateway-platform.ts'
@@ -191,6 +192,9 @@ test('the audit note of an operation can be found in fleet_notes', async () => {
 test('a filter leaves the audit notes of every operation out, and nothing else', async () => {
   const own = { id: 'own', vector: axisVector(7), payload: { tags: ['auth', 'vector'] } }
   await client.upsert('fleet_notes', [own], { wait: true })
+  // Written once a minute where requests of several operations were refused.
+  const refused = { phase: 'summary', operation: 'several', outcome: 'several', count: 2 } as const
+  await gateway.platform.publisher.publish(auditEvents, [{ key: 'scout', value: auditEvent(refused) }])
   for (const value of auditedOperations) {
     const filter = { must: [{ key: 'operation', match: { value } }] }
     await eventually(`a note of ${value}`, async () => (await client.count('fleet_notes', { filter })) > 0)

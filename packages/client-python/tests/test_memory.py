@@ -148,7 +148,7 @@ def test_recalling_leaves_audit_notes_out(platform: FakePlatform) -> None:
         fleet.memory.recall("fleet_notes", "fog", filter={"must_not": [{"is_empty": {"key": "a"}}]})
         fleet.memory.recall("posts", "fog")
     first, second = platform.bodies()
-    assert len(first["filter"]["must_not"]) == 11
+    assert len(first["filter"]["must_not"]) == 12
     assert {"key": "operation", "match": {"value": "handshake"}} in first["filter"]["must_not"]
     assert "filter" not in second
 

@@ -17,6 +17,8 @@ export const auditedOperations = [
   'count',
   'get',
   'delete',
+  // In a summary of refused requests that were not all of one operation.
+  'several',
 ] as const
 
 /**

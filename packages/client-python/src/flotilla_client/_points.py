@@ -26,6 +26,8 @@ AUDITED_OPERATIONS = (
     "count",
     "get",
     "delete",
+    # In a summary of refused requests that were not all of one operation.
+    "several",
 )
 
 
