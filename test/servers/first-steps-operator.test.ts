@@ -57,7 +57,7 @@ test('docs/collections.md: one is made, used and deleted', async () => {
   const [commands] = blocksOf(codeBlocks('docs/collections.md'), 'Make one, use it, delete it', 'sh')
   const printed = await newcomer.run(commands!)
   expect(printed).toContain('The lighthouse is repaired')
-  expect(printed).toContain('quay is deleted')
+  expect(printed).toContain('pier is deleted')
 })
 
 test('docs/sinks.md: files of records', async () => {
