@@ -4,6 +4,7 @@
  */
 
 import { hash } from 'node:crypto'
+import { createLru } from '#lib/lru.ts'
 import { boundsOf, eachValue, isScalar, tokenOf } from '../filter.ts'
 import type {
   Filter,
@@ -49,8 +50,22 @@ export interface PayloadValues {
 const nothing = 'nothing'
 const something = 'something'
 
+/** Points have the same paths again and again. */
+const names = createLru<string, string>(1_000)
+const keptLengthMax = 200
+
 /** A path may have any characters, a name in Qdrant's paths only these: 66 bits of SHA-256 as base64url. */
 function nameOf(path: string): string {
+  if (path.length > keptLengthMax) return hashOf(path)
+  let name = names.get(path)
+  if (name === undefined) {
+    name = hashOf(path)
+    names.set(path, name)
+  }
+  return name
+}
+
+function hashOf(path: string): string {
   return hash('sha256', path, 'base64url').slice(0, 11)
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { v5 } from 'uuid'
+import { spendTurn } from '#lib/giving-way.ts'
 import { newestPerId } from '../collections.ts'
 import { payloadTokens, updatedAtOf } from '../filter.ts'
 import type { LogPosition, Payload, PointOperation } from '../port.ts'
@@ -66,9 +67,13 @@ export function createWriter(call: Call, send: SendPoints, dimension: number) {
       signal?: AbortSignal,
     ): Promise<void> {
       const pointId = createPointIds(collection)
-      const points = newestPerId(operations).map((operation) =>
-        toQdrantPoint(operation, pointId(operation.id), dimension),
-      )
+      const points: QdrantPoint[] = []
+      for (const operation of newestPerId(operations)) {
+        // Requests that have come meanwhile go first.
+        const turn = spendTurn(dimension * Float32Array.BYTES_PER_ELEMENT)
+        if (turn) await turn
+        points.push(toQdrantPoint(operation, pointId(operation.id), dimension))
+      }
       for (const sameEpoch of Map.groupBy(points, ({ payload }) => payload.epoch).values()) {
         for (const batch of inBatches(sameEpoch)) await send(name, batch, signal)
       }
