@@ -42,7 +42,7 @@ const freshArrivalSampleMs = 250
  * Nobody waits for notes: those of many searches become one publish, with all that it sets off. Far longer than an end follows
  * its beginning: few notes are written twice because the two are in different batches.
  */
-const gatherMs = 2_000
+const gatherMs = { embedded: 2_000, distributed: 5_000 }
 const batchRecordsMax = 2_000
 const batchBytesMax = 1024 * 1024
 /** Covers a batch of every partition at the slow pace. */
@@ -67,7 +67,8 @@ export const auditWriter = defineWorker({
 async function startAuditWriter(context: Context): Promise<Closeable> {
   const { engines, codec, publisher, log, metrics } = context
   const stopping = new AbortController()
-  const pace = engines.eventLog.driver === 'embedded' ? paceOf(context, stopping.signal) : undefined
+  const isEmbedded = engines.eventLog.driver === 'embedded'
+  const pace = isEmbedded ? paceOf(context, stopping.signal) : undefined
   const writers = createPartitionWriters(publisher, 'audit-writer')
   const consumer = await startBatchConsumer(
     { eventLog: engines.eventLog, codec, publisher, log, metrics, tracing: context.tracing },
@@ -76,7 +77,7 @@ async function startAuditWriter(context: Context): Promise<Closeable> {
       topic: auditEvents,
       batchRecordsMax,
       batchBytesMax,
-      gatherMs,
+      gatherMs: isEmbedded ? gatherMs.embedded : gatherMs.distributed,
       aheadRecordsMax: batchRecordsMax,
       callTimeoutMs,
       retriesMax: 5,
