@@ -160,6 +160,14 @@ export function openBareClient(url: string): QdrantClient {
   return new QdrantClient({ url, headers: { 'accept-encoding': 'identity' }, checkCompatibility: false })
 }
 
+/** Qdrant closes connections that rest while others have their turn, and the bare client meets that as a failed fetch. */
+export function evenIfClosed<T>(call: () => Promise<T>): Promise<T> {
+  return call().catch((error) => {
+    if (!(error instanceof TypeError)) throw error
+    return call()
+  })
+}
+
 export function difference(after: ProcessorTimes, before: ProcessorTimes): ProcessorTimes {
   return {
     platform: after.platform - before.platform,

@@ -2,12 +2,14 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { QdrantClient } from '@qdrant/js-client-rest'
+import { Kafka, logLevel } from 'kafkajs'
 import { createClient } from '#client/client.ts'
 import { hnsw, vectorDimension } from '#engines/vectors/collections.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import {
   type DistributedStage,
   difference,
+  evenIfClosed,
   openBareClient,
   openDistributedStage,
   type ProcessorTimes,
@@ -25,6 +27,8 @@ const quietMs = 30_000
 /** The published p95 of a search, ms. */
 const published = 23
 const bareName = 'bare'
+/** About the beginning of an audit. */
+const recordBytes = 180
 
 const queries = (() => {
   const source = createPointSource(99)
@@ -40,10 +44,12 @@ export const searchDistributedBench: Bench = {
       const client = openBareClient(stage.qdrantUrl)
       await fill(stage, client, report)
       const alone = await compare(stage, client, 1, report)
+      const floor = await appendingMeanwhile(stage, client, report)
       const eight = await compare(stage, client, 8, report)
       const idle = await measureIdle(stage, report)
       return [
         ...rowsOf('1 client', alone, { max: 1.6 }, { max: 1.5 }),
+        floor,
         ...rowsOf('8 clients', eight, { max: 2 }, { max: 1.5 }),
         ...idle,
       ]
@@ -64,10 +70,8 @@ async function fill(
   })
   // One after the other: a connection that rests while the other side works may be closed by then.
   for (const { batch, from } of batches()) {
-    await client.upsert(bareName, {
-      wait: true,
-      points: batch.map((point, i) => ({ ...point, id: from + i })),
-    })
+    const points = batch.map((point, i) => ({ ...point, id: from + i }))
+    await evenIfClosed(() => client.upsert(bareName, { wait: true, points }))
   }
   // Nothing is measured yet: it repeats what a machine at load refuses.
   const agent = createClient({ vectorUrl: stage.platform.vectorUrl, apiKey: stage.key })
@@ -155,15 +159,51 @@ async function compare(
   }
 }
 
-/** The latencies of `requests` searches, in ms. */
-async function searchBare(client: QdrantClient, clients: number): Promise<number[]> {
+/** A bare client that also appends a record, acknowledged by all copies, while each search runs: a search needs no less. */
+async function appendingMeanwhile(
+  stage: DistributedStage,
+  client: QdrantClient,
+  report: (text: string) => void,
+): Promise<BenchRow> {
+  const kafka = new Kafka({ brokers: stage.kafka.brokers, logLevel: logLevel.NOTHING })
+  const admin = kafka.admin()
+  await admin.connect()
+  await admin.createTopics({ topics: [{ topic: 'bare', numPartitions: 1, replicationFactor: 3 }] })
+  await admin.disconnect()
+  const producer = kafka.producer()
+  await producer.connect()
+  const messages = [{ key: 'bench', value: Buffer.alloc(recordBytes) }]
+  const append = () => producer.send({ topic: 'bare', acks: -1, messages })
+  const found: { bare: number; both: number }[] = []
+  for (let round = 0; round <= rounds; round++) {
+    const bare = quantile(await searchBare(client, 1), 0.95)
+    const both = quantile(await searchBare(client, 1, append), 0.95)
+    report(`  round ${round}: bare with an append ${both.toFixed(1)} ms, bare ${bare.toFixed(1)} ms`)
+    if (round > 0) found.push({ bare, both })
+  }
+  await producer.disconnect()
+  return {
+    what: 'p95, 1 bare client that appends a record while each search runs',
+    unit: 'ms',
+    measured: median(found.map(({ both }) => both)),
+    peer: { what: 'bare client', value: median(found.map(({ bare }) => bare)) },
+    ratio: median(found.map(({ both, bare }) => both / bare)),
+  }
+}
+
+/** The latencies of `requests` searches, in ms; of each together with the call `also`. */
+async function searchBare(
+  client: QdrantClient,
+  clients: number,
+  also: () => Promise<unknown> = async () => undefined,
+): Promise<number[]> {
   const latencies: number[] = []
   let sent = 0
   const work = async () => {
     while (sent < requests) {
       const vector = queries[sent++ % queries.length]!
       const begun = performance.now()
-      await client.query(bareName, { query: vector, limit: 10, with_payload: true })
+      await Promise.all([client.query(bareName, { query: vector, limit: 10, with_payload: true }), also()])
       latencies.push(performance.now() - begun)
     }
   }

@@ -5,6 +5,7 @@ import { hnsw, vectorDimension } from '#engines/vectors/collections.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import {
   type DistributedStage,
+  evenIfClosed,
   openBareClient,
   openDistributedStage,
   type ProcessorTimes,
@@ -201,18 +202,13 @@ async function createBare(url: string, name: string): Promise<(points: Point[]) 
     vectors: { size: vectorDimension, distance: 'Cosine' },
     hnsw_config: { m: hnsw.m, ef_construct: hnsw.efConstruction },
   })
-  return (points) => {
-    const upsert = () =>
+  return (points) =>
+    evenIfClosed(() =>
       client.upsert(name, {
         wait: true,
         points: points.map((point) => ({ ...point, id: v5(point.id, namespace) })),
-      })
-    // Qdrant closes connections that rest while the platform has its turn, and the client meets that as a failed fetch.
-    return upsert().catch((error) => {
-      if (!(error instanceof TypeError)) throw error
-      return upsert()
-    })
-  }
+      }),
+    )
 }
 
 function rowsOf(
