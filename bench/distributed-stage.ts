@@ -16,6 +16,8 @@ import { findQdrant, openQdrant } from '../scripts/servers/qdrant.ts'
 import { openRegistry } from '../scripts/servers/registry.ts'
 import { createProcesses, type Processes, type ServiceProcess } from '../test/support/distributed-process.ts'
 import { newSecretKeyVariable } from '../test/support/secret-key.ts'
+import { runLoad } from './load.ts'
+import { createPointSource } from './points.ts'
 import { processorSeconds } from './processor-time.ts'
 
 export interface DistributedEngines {
@@ -43,7 +45,7 @@ export async function openDistributedEngines(
   const executable = findQdrant()
   if (executable === null) throw new Error('this bench needs a qdrant executable on the PATH')
   const servers = await Promise.all([
-    openKafkaCluster(3, { ownLimits, compiled: true, measured }),
+    openKafkaCluster(3, { ownLimits, asInProduction: true, measured }),
     openRegistry(),
     openPostgres(),
     openQdrant(executable),
@@ -147,6 +149,27 @@ export async function openDistributedStage(
     await close()
     throw error
   }
+}
+
+const warmUp = { requests: 6_000, bodies: 200, points: 5, clients: 4 }
+
+/**
+ * Small requests, as many as brokers need to be as in production: they compile what they run often, and their processor time for
+ * a request falls to a third meanwhile. In the middle of that their compilers use as much as the requests do.
+ */
+export async function warmBrokers({ platform, key, caughtUp }: DistributedStage): Promise<void> {
+  const source = createPointSource(5)
+  const bodies = Array.from({ length: warmUp.bodies }, (_, n) => {
+    const points = Array.from({ length: warmUp.points }, (_, i) => source.point(`warm-${n}-${i}`))
+    return Buffer.from(JSON.stringify({ collection: 'posts', points }))
+  })
+  const target = {
+    origin: platform.vectorUrl,
+    path: '/v1/vectors/upsert',
+    headers: { authorization: `Bearer ${key}` },
+  }
+  await runLoad(target, bodies, warmUp.clients, warmUp.requests)
+  await caughtUp()
 }
 
 /** An agent without limits; the file of its private key. */

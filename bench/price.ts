@@ -5,7 +5,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bench, BenchRow } from './bench.ts'
-import { type DistributedStage, openDistributedStage } from './distributed-stage.ts'
+import { type DistributedStage, openDistributedStage, warmBrokers } from './distributed-stage.ts'
 import { inspectorUrlOf } from './inspector.ts'
 import {
   engines,
@@ -25,8 +25,7 @@ import { profileOf } from './price-profile.ts'
 const slowRequests = 200
 const idleSeconds = 30
 const quietMs = 30_000
-/** A broker compiles what it runs often: its processor time for a request falls to a third meanwhile. */
-const warmUp = { searches: 3_000, upserts: 1_500, large: 30 }
+const warmUp = { searches: 3_000, large: 30 }
 
 export const priceBench: Bench = {
   name: 'price',
@@ -80,7 +79,7 @@ function works(): Work[] {
 async function warm(stage: DistributedStage, keys: string[], report: (text: string) => void): Promise<void> {
   report('  warming up')
   const clients = 4
-  await send([stage.platform.vectorUrl], { ...upserts(5), what: '', clients, requests: warmUp.upserts }, keys)
+  await warmBrokers(stage)
   for (const points of [100, 500]) {
     await send(
       [stage.platform.vectorUrl],

@@ -9,6 +9,7 @@ import {
   openBareClient,
   openDistributedStage,
   type ProcessorTimes,
+  warmBrokers,
 } from './distributed-stage.ts'
 import { openCaller } from './load.ts'
 import { createPointSource } from './points.ts'
@@ -16,11 +17,8 @@ import { createPointSource } from './points.ts'
 const pointsPerRound = 6_000
 const clients = 4
 const rounds = 3
-/**
- * A broker compiles what it runs often: its processor time for a point falls to a third over the first 50,000 points, and
- * in the middle of that its compiler uses as much as its requests do. Requests of another size make it compile again.
- */
-const warmUpRounds = 10
+/** Requests of another size make brokers compile again. */
+const warmUpRounds = 3
 const namespace = '6ba7b810-9dad-11d1-80b4-00c04fd430c8'
 
 type Point = ReturnType<ReturnType<typeof createPointSource>['point']>
@@ -51,6 +49,8 @@ async function onStage<T>(
 ): Promise<T> {
   const stage = await openDistributedStage(report, without)
   try {
+    await warmBrokers(stage)
+    report('  the brokers are warm')
     const name = without.length > 0 ? 'without the relational-writer' : 'with the relational-writer'
     return await work({ ...stage, name })
   } finally {

@@ -51,9 +51,17 @@ const clusterId = 'MkU3OEVBNTcwNTJENDM2Qk'
 const smallJvm = ['-XX:+UseSerialGC']
 /** Starts in half the time; a broker that serves long needs half the processor time without it. */
 const quickStart = '-XX:TieredStopAtLevel=1'
+/** As kafka-server-start.sh of Kafka 4 starts a broker. */
+const productionJvm = [
+  '-Xms1g',
+  '-Xmx1g',
+  '-XX:+UseG1GC',
+  '-XX:MaxGCPauseMillis=20',
+  '-XX:InitiatingHeapOccupancyPercent=35',
+  '-XX:+ExplicitGCInvokesConcurrent',
+]
 
 export interface KafkaOptions {
-  heapMb?: number
   /** The log directory of a single node, kept at the end; one that an earlier broker left is taken as it is. */
   data?: string
   /** The log directory of each node. */
@@ -62,8 +70,8 @@ export interface KafkaOptions {
   advertisedPorts?: number[]
   /** Sessions of members and brokers have Kafka's own limits (6 s at least, 9 s), not the short ones of tests. */
   ownLimits?: boolean
-  /** Brokers compile their code fully, as in production: for tests that read their processor time. */
-  compiled?: boolean
+  /** Heap, collector and compiler of the brokers are those of production: for benches. */
+  asInProduction?: boolean
   /** Brokers tell over JMX what they do. */
   measured?: boolean
   secured?: KafkaSecurity
@@ -81,8 +89,8 @@ interface KafkaSecurity {
 
 /** Formats and starts `count` nodes (1 or 3); replication is 1 or 3 with two in-sync replicas. */
 export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {}): Promise<KafkaCluster> {
-  const { heapMb = 384, data, dataOfNodes, advertisedPorts } = options
-  const { ownLimits = false, compiled = false, measured = false, secured } = options
+  const { data, dataOfNodes, advertisedPorts } = options
+  const { ownLimits = false, asInProduction = false, measured = false, secured } = options
   const classPath = `${await installKafka()}/*`
   const folder = mkdtempSync(join(tmpdir(), 'fl-kafka-'))
   removeAtEnd(folder)
@@ -101,30 +109,18 @@ export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {})
     if (measured) node.measuresPort = await freePort()
     nodes.push(node)
   }
-  const java = (...args: string[]) => [
-    ...smallJvm,
-    `-Dlog4j2.configurationFile=${logging}`,
-    '-cp',
-    classPath,
-    ...args,
-  ]
+  const java = (...args: string[]) => [`-Dlog4j2.configurationFile=${logging}`, '-cp', classPath, ...args]
   const runJava = (...args: string[]) =>
-    runCommand('java', ['-Xmx128m', quickStart, ...java(...args)], { timeoutMs: 60_000 })
+    runCommand('java', ['-Xmx128m', ...smallJvm, quickStart, ...java(...args)], { timeoutMs: 60_000 })
   const tool = (name: string, ...args: string[]) => runJava(`org.apache.kafka.tools.${name}`, ...args)
   for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes, ownLimits, secured))
   const format = (node: Node) =>
     runJava('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node), ...usersOf(secured))
   await Promise.all(nodes.filter(({ data }) => !existsSync(join(data, 'meta.properties'))).map(format))
   async function start(node: Node): Promise<void> {
-    const compiler = compiled ? [] : [quickStart]
-    const measures = measuresOf(node)
-    const args = [
-      '-Xms128m',
-      `-Xmx${heapMb}m`,
-      ...compiler,
-      ...measures,
-      ...java('kafka.Kafka', configOf(node)),
-    ]
+    const small = ['-Xms128m', '-Xmx384m', ...smallJvm, quickStart]
+    const jvm = asInProduction ? productionJvm : small
+    const args = [...jvm, ...measuresOf(node), ...java('kafka.Kafka', configOf(node))]
     const child = startChild('java', args, { logFile: join(node.folder, 'server.log'), cwd: node.folder })
     node.child = child
     await untilReady(`Kafka node ${node.id}`, child, () => child.output().includes('Kafka Server started'))
