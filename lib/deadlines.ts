@@ -100,7 +100,7 @@ export const deadlines = {
   session: {
     /** Without a heartbeat for this long a member loses its partitions; Kafka's own limits allow no less. */
     timeoutMs: 6_000,
-    heartbeatMs: 1_000,
+    heartbeatMs: 1_250,
     /** A member that does not join again within this time when the group shares out is left out. */
     rebalanceMs: 10_000,
     /** A partition that moves: its calls go on for a while, are aborted, their outcomes committed; then the next has it. */
