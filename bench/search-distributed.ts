@@ -21,7 +21,7 @@ import { createPointSource } from './points.ts'
 const points = 20_000
 const batchPoints = 500
 const rounds = 5
-/** Of one client, whose appends share nothing: brokers compile what they do for it during the first thousands. */
+/** One client's appends share nothing: brokers compile what they do for it during the first thousands. */
 const warmUpRounds = 6
 const requests = 600
 const idleMs = 30_000
