@@ -48,9 +48,8 @@ interface Node {
 }
 
 const clusterId = 'MkU3OEVBNTcwNTJENDM2Qk'
-const smallJvm = ['-XX:+UseSerialGC']
-/** Starts in half the time; a broker that serves long needs half the processor time without it. */
-const quickStart = '-XX:TieredStopAtLevel=1'
+/** With one compiler a broker starts in half the time; one that serves long needs half the processor time with both. */
+const smallJvm = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
 /** As kafka-server-start.sh of Kafka 4 starts a broker. */
 const productionJvm = [
   '-Xms1g',
@@ -111,14 +110,14 @@ export async function openKafkaCluster(count: 1 | 3, options: KafkaOptions = {})
   }
   const java = (...args: string[]) => [`-Dlog4j2.configurationFile=${logging}`, '-cp', classPath, ...args]
   const runJava = (...args: string[]) =>
-    runCommand('java', ['-Xmx128m', ...smallJvm, quickStart, ...java(...args)], { timeoutMs: 60_000 })
+    runCommand('java', ['-Xmx128m', ...smallJvm, ...java(...args)], { timeoutMs: 60_000 })
   const tool = (name: string, ...args: string[]) => runJava(`org.apache.kafka.tools.${name}`, ...args)
   for (const node of nodes) writeFileSync(configOf(node), serverProperties(node, nodes, ownLimits, secured))
   const format = (node: Node) =>
     runJava('kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', configOf(node), ...usersOf(secured))
   await Promise.all(nodes.filter(({ data }) => !existsSync(join(data, 'meta.properties'))).map(format))
   async function start(node: Node): Promise<void> {
-    const small = ['-Xms128m', '-Xmx384m', ...smallJvm, quickStart]
+    const small = ['-Xms128m', '-Xmx384m', ...smallJvm]
     const jvm = asInProduction ? productionJvm : small
     const args = [...jvm, ...measuresOf(node), ...java('kafka.Kafka', configOf(node))]
     const child = startChild('java', args, { logFile: join(node.folder, 'server.log'), cwd: node.folder })
