@@ -90,7 +90,8 @@ test.each([
   await question(page, 'WHALE').waitFor()
   await refuse(page)
   await page.getByText('Not paid.').waitFor()
-  await page.getByText('Refused', { exact: true }).waitFor()
+  const events = page.getByRole('region', { name: 'Events' })
+  await events.getByText('Refused', { exact: true }).waitFor()
 })
 
 async function send(page: Page, text: string): Promise<void> {

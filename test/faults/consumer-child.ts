@@ -54,7 +54,7 @@ async function work(directory: string, mode: string): Promise<void> {
       batchBytesMax: 1_000_000,
       async handle(messages) {
         note('start', messages)
-        await sleep(2)
+        await sleep(10)
         note('end', messages)
         return messages.map(() => done)
       },
