@@ -3,7 +3,7 @@
 import type { RunNode } from '../nodes/nodes.ts'
 import { advanceDispatch, runningDispatches } from '../state/dispatch-progress.ts'
 import { axon } from '../state/end.ts'
-import { ensureNodes, writeProbes } from '../state/node-rows.ts'
+import { ensureNodes, idsFor, writeProbes } from '../state/node-rows.ts'
 import { readMessage } from '../state/read.ts'
 import {
   endExpiredRuns,
@@ -27,6 +27,8 @@ export class NodeHealth {
   #up: ReadonlySet<string> | null = null
   /** The nodes that have their rows. */
   #ensured: readonly RunNode[] | undefined
+  /** Ids for the events of these nodes, of which none was used: a thousand new ones at each look would be most of its work. */
+  #ids: { nodes: readonly RunNode[]; unused: string[] } | undefined
 
   /** Before the first probes it counts as live: nothing is given up for it then. */
   get axonIsLive(): boolean {
@@ -49,7 +51,10 @@ export class NodeHealth {
     if (signal.aborted) return
     if (known !== this.#ensured) await ensureNodes(relational, known)
     this.#ensured = known
-    const rows = await writeProbes(relational, probed)
+    const ids = this.#ids?.nodes === known ? this.#ids.unused : idsFor(probed)
+    this.#ids = undefined
+    const rows = await writeProbes(relational, probed, ids)
+    if (!rows.some(({ changed }) => changed)) this.#ids = { nodes: known, unused: ids }
     const file = new Set(known.map(({ slug }) => slug))
     this.#up = new Set(
       rows.filter(({ slug, status }) => status === 'up' && file.has(slug)).map(({ slug }) => slug),

@@ -35,9 +35,13 @@ export async function ensureNodes(
 /**
  * Writes what the probes found, with agent.spawned where a node answers for the first time, or again after
  * agent.terminated, which is written where one was away for a minute. A row that is not among them has not answered: no
- * file names its node any more.
+ * file names its node any more. The events take from `ids`, which serve again where no row has changed.
  */
-export async function writeProbes(executor: SqlExecutor, probed: readonly Probed[]): Promise<NodeChange[]> {
+export async function writeProbes(
+  executor: SqlExecutor,
+  probed: readonly Probed[],
+  ids: readonly string[] = idsFor(probed),
+): Promise<NodeChange[]> {
   const { rows } = await executor.query<NodeChange>(
     `with given as (select * from unnest($1::text[], $2::boolean[]) as p (slug, answered)),
      before as (
@@ -65,17 +69,17 @@ export async function writeProbes(executor: SqlExecutor, probed: readonly Probed
        from (select *, row_number() over (order by slug) as n from after where alive <> was_alive) as changed
        left join unnest($3::text[]) with ordinality as ids (id, n) on ids.n = changed.n)
      select slug, status, status <> was or alive <> was_alive as changed from after`,
-    [
-      probed.map((node) => node.slug),
-      probed.map((node) => node.answered),
-      Array.from({ length: probed.length + spareIds }, () => ulid()),
-    ],
+    [probed.map((node) => node.slug), probed.map((node) => node.answered), [...ids]],
   )
   return rows
 }
 
 /** For nodes that no file names any more; beyond them the events get other ids. */
 const spareIds = 64
+
+export function idsFor(probed: readonly Probed[]): string[] {
+  return Array.from({ length: probed.length + spareIds }, () => ulid())
+}
 
 export interface NodeState {
   slug: string
