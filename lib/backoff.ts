@@ -34,6 +34,20 @@ export function timeBehind(ms: number, everyMs: number): number {
   return (Math.floor(ms / everyMs) + 1) * everyMs
 }
 
+const beatMs = 250
+
+/**
+ * How long a pause of about `ms` takes so that long pauses of a process end together: an idle process wakes seldom, for
+ * many things at a time. Work that pauses for a multiple of the beat goes on at the same times as all that pauses as
+ * long, whatever it takes itself; other pauses are shorter by a beat at most. None is longer, but by a timer's error.
+ */
+export function onBeat(ms: number): number {
+  if (ms < 2 * beatMs) return ms
+  const everyMs = ms % beatMs === 0 ? ms : beatMs
+  const now = performance.now()
+  return Math.ceil(timeBehind(now + timerErrorMs + ms - everyMs, everyMs) - now)
+}
+
 /** `end` ends the pause before its time. */
 function pause(ms: number, signal?: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<void>()

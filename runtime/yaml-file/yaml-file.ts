@@ -28,7 +28,7 @@ const parseHeapMbMax = 256
  * A change counts when two checks in a row saw the same: an editor may write a file piece by piece. Who writes a file and then
  * fires an event, with two commands, expects the event to meet the file.
  */
-const checkEveryMs = 700
+const checkEveryMs = 750
 const settledAfterMs = 200
 
 /** The part that the values of every file have. */

@@ -8,7 +8,7 @@
 
 import { type Connection, heartbeatV4, joinGroupV9, leaveGroupV5, syncGroupV5 } from '@platformatic/kafka'
 import type { Logger } from 'pino'
-import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { backoffMs, onBeat, sleep, withTimeout } from '#lib/backoff.ts'
 import { deadlines } from '#lib/deadlines.ts'
 import { describeError } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
@@ -237,7 +237,7 @@ export class GroupSession implements Closeable {
   async #stay(): Promise<void> {
     const { group } = this.#options
     for (let pauseMs = heartbeatPauseMs; ; ) {
-      await sleep(pauseMs, this.#stop.signal)
+      await sleep(onBeat(pauseMs), this.#stop.signal)
       void this.#lookForGrowth()
       if (!this.#current || this.#grown || this.#stop.signal.aborted) return
       const { generation, memberId } = this.#current

@@ -1,7 +1,7 @@
 /** How long to wait between tries, sleeping, and time limits. */
 
-import { expect, test } from 'vitest'
-import { backoffMs, sleep, withTimeout } from '#lib/backoff.ts'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { backoffMs, onBeat, sleep, timerErrorMs, withTimeout } from '#lib/backoff.ts'
 
 test('waits double up to the maximum, with full jitter below', () => {
   const highest = { baseMs: 100, maxMs: 5_000, random: () => 1 }
@@ -21,4 +21,29 @@ test('a promise that takes too long is given up with the named error', async () 
   const never = new Promise<never>(() => {})
   await expect(withTimeout(never, 5, () => new Error('took too long'))).rejects.toThrow('took too long')
   await expect(withTimeout(Promise.resolve(1), 1_000, () => new Error('no'))).resolves.toBe(1)
+})
+
+test('long pauses of one length end together, and none is longer but by the error of a timer', () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const endsOf = (ms: number) => {
+    const pauses = Array.from({ length: 40 }, () => {
+      vi.advanceTimersByTime(37)
+      return { from: performance.now(), ms: onBeat(ms) }
+    })
+    for (const pause of pauses) expect(pause.ms).toBeLessThanOrEqual(ms + timerErrorMs)
+    return new Set(pauses.map((pause) => pause.from + pause.ms))
+  }
+  for (const ms of [1_000, 1_250, 5_000]) for (const end of endsOf(ms)) expect(end % ms).toBe(0)
+  // Another length gives up a beat at most.
+  for (const end of endsOf(1_333)) expect(end % 250).toBe(0)
+  expect(onBeat(1_333)).toBeGreaterThan(1_333 - 250 - 3)
+  expect(onBeat(200)).toBe(200)
+})
+
+test('a timer that came too early does not end two pauses at one time', () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  vi.advanceTimersByTime(onBeat(1_000) - 1)
+  expect(onBeat(1_000)).toBe(1_001)
 })
