@@ -12,6 +12,7 @@ import {
   IS_TRANSACTIONAL,
   Reader,
   type RecordsBatch,
+  Writer,
 } from '@platformatic/kafka'
 import type { StoredRecord } from '../port.ts'
 import { responseOf } from './calls.ts'
@@ -63,24 +64,20 @@ export type FetchAnswer = ReadonlyMap<number, FetchedPartition>
 const answerBytesMax = 4_194_304
 const notKnown = -1
 
-/** As the library's, over one piece of memory: it reads that faster than the pieces in which the answer came. */
-const fetchCall = createAPI<Parameters<typeof fetchV13.createRequest>, fetchV13.FetchResponse>(
+/**
+ * As the library's, but with a request that is written before: the library keeps what it writes one from until the answer
+ * comes. And over one piece of memory: it reads that faster than the pieces in which the answer came.
+ */
+const fetchCall = createAPI<[request: Buffer], fetchV13.FetchResponse>(
   fetchV13.api.key,
   fetchV13.api.version,
-  fetchV13.createRequest,
+  (request) => Writer.create().append(request),
   (id, key, version, reader) =>
     fetchV13.parseResponse(id, key, version, Reader.from(reader.buffer.slice(reader.position))),
 )
 
-/**
- * The answers by topic id. The broker holds the request back for `waitMs` while there are no records. Rejects when no
- * answer comes, or one that cannot be read.
- */
-export async function fetchPartitions(
-  connection: Connection,
-  topics: readonly FetchedTopic[],
-  waitMs: number,
-): Promise<Map<string, FetchAnswer>> {
+/** A request for these topics. The broker holds it back for `waitMs` while there are no records. */
+export function writeFetch(topics: readonly FetchedTopic[], waitMs: number): Buffer {
   const asked = topics.map(({ topicId, from, partitionBytesMax }) => ({
     topicId,
     partitions: [...from].map(([{ partition, epoch, leaderEpoch }, position]) => ({
@@ -91,20 +88,16 @@ export async function fetchPartitions(
       partitionMaxBytes: partitionBytesMax,
     })),
   }))
-  const { responses } = await fetchCall
-    .async(
-      connection,
-      waitMs,
-      1,
-      answerBytesMax,
-      FetchIsolationLevels.READ_COMMITTED,
-      0,
-      notKnown,
-      asked,
-      [],
-      '',
-    )
-    .catch(responseOf<fetchV13.FetchResponse>)
+  const level = FetchIsolationLevels.READ_COMMITTED
+  return fetchV13.createRequest(waitMs, 1, answerBytesMax, level, 0, notKnown, asked, [], '').buffer
+}
+
+/** The answers by topic id. Rejects when no answer comes, or one that cannot be read. */
+export async function fetchPartitions(
+  connection: Connection,
+  request: Buffer,
+): Promise<Map<string, FetchAnswer>> {
+  const { responses } = await fetchCall.async(connection, request).catch(responseOf<fetchV13.FetchResponse>)
   return new Map(
     responses.map(({ topicId, partitions }) => [
       topicId,

@@ -1,10 +1,10 @@
 /**
  * Fetches the partitions of one topic from their leaders: a request waits at the broker for records, some seconds at most.
  *
- * A broker answers the requests of a connection one after the other, and a request that waits cannot be changed. What has
- * to be read at once although a request waits goes over a second connection, with a request of its own. Where both wait,
- * the older one is given up by closing its connection. So a broker has two requests of a reader at most. Partitions that
- * brought nothing for a whole wait are left to the request that all readers share (quiet-fetcher.ts).
+ * A broker answers the requests of a connection one after the other, and a request that waits cannot be changed. What has to be
+ * read at once although a request waits goes over a second connection, with a request of its own. Where both wait, the older
+ * one is given up by closing its connection. So a broker has two requests of a reader at most. Partitions that brought nothing
+ * for a whole wait are left to the request that all readers share (quiet-fetcher.ts).
  */
 
 import type { Connection } from '@platformatic/kafka'
@@ -20,6 +20,7 @@ import {
   fetchPartitions,
   isEmpty,
   type Reading,
+  writeFetch,
 } from './fetch-call.ts'
 import type { QuietFetcher, QuietSource } from './quiet-fetcher.ts'
 
@@ -45,8 +46,7 @@ interface Flight {
 }
 
 /** How long a fetch waits for records, and when one without an answer is given up. */
-const waitMs = deadlines.engine.logFetchWaitMs
-const requestTimeoutMs = deadlines.engine.logRequestMs
+const { logFetchWaitMs: waitMs, logRequestMs: requestTimeoutMs } = deadlines.engine
 const lanesMax = 2
 /** Requests that bring records answer sooner than this: only those that wait are given up. */
 const reliefMs = 50
@@ -118,7 +118,7 @@ export class Fetcher implements Closeable, QuietSource {
     if (this.#closed) return
     if (answer) this.#take(from, answer)
     else for (const reading of from.keys()) this.#quiet.delete(reading)
-    this.wake()
+    if ([...from.keys()].some((reading) => !this.#quiet.has(reading))) this.wake()
   }
 
   async close(): Promise<void> {
@@ -243,7 +243,7 @@ export class Fetcher implements Closeable, QuietSource {
       const connection = await this.#lanes[lane]!.to(node)
       flight.sent = { at: performance.now(), connection, bytesRead: connection.socket.bytesRead }
       const asked = this.#asked(from)
-      const answers = await fetchPartitions(connection, [asked], isSuspect ? 0 : waitMs)
+      const answers = await fetchPartitions(connection, writeFetch([asked], isSuspect ? 0 : waitMs))
       answer = answers.get(asked.topicId) ?? new Map()
     } catch (error) {
       if (!this.#closed && !flight.abandoned) this.#failed(flight, readings, error)

@@ -6,20 +6,27 @@
 
 import { deadlines } from '#lib/deadlines.ts'
 import type { Cluster } from './cluster.ts'
-import { type FetchAnswer, type FetchedTopic, fetchPartitions, type Reading } from './fetch-call.ts'
+import {
+  type FetchAnswer,
+  type FetchedTopic,
+  fetchPartitions,
+  type Reading,
+  writeFetch,
+} from './fetch-call.ts'
 
 /** A reader whose quiet partitions are fetched here. */
 export interface QuietSource {
   /** What of it is quiet and led by the broker now. */
   quietAt(node: number): FetchedTopic
-  /** The answer by position; null where the request failed. */
+  /** The answer by position; null where the request failed. Partitions without news stay quiet, and are asked for again. */
   answered(from: ReadonlyMap<Reading, number>, answer: FetchAnswer | null): void
 }
 
 type Positions = Map<Reading, number>
 
 interface Flight {
-  topics: FetchedTopic[]
+  /** Null where nothing is quiet. */
+  request: Buffer | null
   /** What of it is read for each source. */
   shares: Map<QuietSource, { topicId: string; from: Positions }>
 }
@@ -36,10 +43,10 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
   let closed = false
 
   async function fly(node: number): Promise<void> {
-    const flight = joined([...sources].map((source) => [source, source.quietAt(node)]))
-    if (closed || flight.topics.length === 0) return
+    const flight = joined(sources, node)
+    if (closed || !flight.request) return
     flights.set(node, flight)
-    const answers = await ask(node, flight.topics)
+    const answers = await ask(node, flight.request)
     flights.delete(node)
     if (closed) return
     for (const [source, { topicId, from }] of flight.shares) {
@@ -48,9 +55,9 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
     // What one source does with its answer may have begun the next request.
     if (!flights.has(node)) void fly(node)
   }
-  async function ask(node: number, topics: FetchedTopic[]): Promise<Map<string, FetchAnswer> | null> {
+  async function ask(node: number, request: Buffer): Promise<Map<string, FetchAnswer> | null> {
     try {
-      return await fetchPartitions(await connections.to(node), topics, waitMs)
+      return await fetchPartitions(await connections.to(node), request)
     } catch {
       // Each reader asks again by itself, and sees what it meets.
       return null
@@ -80,10 +87,11 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
  * A request names a partition once. Readers of the same one are mostly at the same position, its end; one that is
  * elsewhere goes on fetching by itself.
  */
-function joined(wanted: readonly (readonly [QuietSource, FetchedTopic])[]): Flight {
+function joined(sources: ReadonlySet<QuietSource>, node: number): Flight {
   const shares: Flight['shares'] = new Map()
   const topics = new Map<string, { partitionBytesMax: number; readings: Map<number, Reading> }>()
-  for (const [source, { topicId, from, partitionBytesMax }] of wanted) {
+  for (const source of sources) {
+    const { topicId, from, partitionBytesMax } = source.quietAt(node)
     const topic = topics.get(topicId) ?? { partitionBytesMax, readings: new Map<number, Reading>() }
     const own: Positions = new Map()
     for (const [reading, position] of from) {
@@ -98,12 +106,10 @@ function joined(wanted: readonly (readonly [QuietSource, FetchedTopic])[]): Flig
     topics.set(topicId, topic)
     shares.set(source, { topicId, from: own })
   }
-  return {
-    shares,
-    topics: [...topics].map(([topicId, { partitionBytesMax, readings }]) => ({
-      topicId,
-      partitionBytesMax,
-      from: new Map([...readings.values()].map((reading) => [reading, reading.position as number])),
-    })),
-  }
+  const asked = [...topics].map(([topicId, { partitionBytesMax, readings }]) => ({
+    topicId,
+    partitionBytesMax,
+    from: new Map([...readings.values()].map((reading) => [reading, reading.position as number])),
+  }))
+  return { shares, request: asked.length > 0 ? writeFetch(asked, waitMs) : null }
 }

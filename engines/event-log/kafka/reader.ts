@@ -5,7 +5,7 @@ import { backoffMs, sleep } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { ConsumerListener, Misplaced, StoredRecord } from '../port.ts'
 import type { Cluster } from './cluster.ts'
-import { type FetchedPartition, isDiverging, type Reading, takeRecords } from './fetch-call.ts'
+import { type FetchedPartition, isDiverging, isEmpty, type Reading, takeRecords } from './fetch-call.ts'
 import { Fetcher } from './fetcher.ts'
 import type { LogRanges } from './log-ranges.ts'
 import type { QuietFetcher } from './quiet-fetcher.ts'
@@ -61,6 +61,7 @@ export function openReader(
   function fetched(reading: Reading, from: number, answer: FetchedPartition): void {
     if (!holds(reading) || reading.position !== from) return
     if (isDiverging(answer)) return void check(reading, from, { missingTo: from + 1 })
+    if (isEmpty(answer)) return
     const { records, next, epoch, gap } = takeRecords(reading.partition, answer, from)
     if (gap && compacted !== true) return void check(reading, from, { missingTo: gap.to })
     if (next === from) return
@@ -103,14 +104,7 @@ export function openReader(
   }
   return {
     /** From now on the partition may be read; it is silent until `seek`. */
-    add: (partition: number): void =>
-      void readings.set(partition, {
-        partition,
-        position: null,
-        paused: false,
-        epoch: notKnown,
-        leaderEpoch: notKnown,
-      }),
+    add: (partition: number): void => void readings.set(partition, unread(partition)),
     /** Nothing more of these is delivered. */
     remove(partitions: number[]): void {
       for (const partition of partitions) readings.delete(partition)
@@ -142,6 +136,10 @@ export function openReader(
       return fetcher.close()
     },
   }
+}
+
+function unread(partition: number): Reading {
+  return { partition, position: null, paused: false, epoch: notKnown, leaderEpoch: notKnown }
 }
 
 /** In place of everything between the last record and `next` that is not delivered. */
