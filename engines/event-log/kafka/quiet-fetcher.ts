@@ -94,13 +94,18 @@ function joined(sources: ReadonlySet<QuietSource>, node: number): Flight {
     const { topicId, from, partitionBytesMax } = source.quietAt(node)
     const topic = topics.get(topicId) ?? { partitionBytesMax, readings: new Map<number, Reading>() }
     const own: Positions = new Map()
+    const elsewhere: Positions = new Map()
     for (const [reading, position] of from) {
       const known = topic.readings.get(reading.partition)
-      if (known && known.position !== position) continue
+      if (known && known.position !== position) {
+        elsewhere.set(reading, position)
+        continue
+      }
       // Whoever knows the epoch of the last batch lets the broker see whether its log was cut off.
       if (!known || known.epoch < reading.epoch) topic.readings.set(reading.partition, reading)
       own.set(reading, position)
     }
+    if (elsewhere.size > 0) source.answered(elsewhere, null)
     if (own.size === 0) continue
     topic.partitionBytesMax = Math.min(topic.partitionBytesMax, partitionBytesMax)
     topics.set(topicId, topic)

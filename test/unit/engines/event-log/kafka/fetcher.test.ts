@@ -33,29 +33,33 @@ function open() {
     connections: () => ({ to: async () => connection, close: async () => {} }),
     topics: { get: async () => [{ partition: 0, leader: 1, leaderEpoch: 0, topicId }], forget() {} },
   } as unknown as Cluster
-  const reading: Reading = { partition: 0, position: 5, paused: false, epoch: -1, leaderEpoch: -1 }
-  const state = { looks: 0, reading }
-  const fetcher = new Fetcher(
-    { cluster, quiet: createQuietFetcher(cluster) },
-    { topic: 'quiet', fetchBytesMax: 1_000 },
-    {
-      readable() {
-        state.looks++
-        return reading.paused ? [] : [reading]
+  const quiet = createQuietFetcher(cluster)
+  function addReader(position: number) {
+    const reading: Reading = { partition: 0, position, paused: false, epoch: -1, leaderEpoch: -1 }
+    const reader = { looks: 0, reading }
+    const fetcher = new Fetcher(
+      { cluster, quiet },
+      { topic: 'quiet', fetchBytesMax: 1_000 },
+      {
+        readable() {
+          reader.looks++
+          return reading.paused ? [] : [reading]
+        },
+        fetched(one, from, { records }) {
+          if (one.position === from) one.position += records?.length ?? 0
+        },
+        outOfRange() {},
+        replaced() {},
       },
-      fetched(one, from, { records }) {
-        one.position = from + (records?.length ?? 0)
-      },
-      outOfRange() {},
-      replaced() {},
-    },
-    silentLog,
-  )
-  onTestFinished(() => fetcher.close())
+      silentLog,
+    )
+    onTestFinished(() => fetcher.close())
+    fetcher.wake()
+    return Object.assign(reader, { fetcher })
+  }
   const turn = () => vi.advanceTimersByTimeAsync(1)
   return {
-    fetcher,
-    state,
+    addReader,
     turn,
     /** Answers the oldest request. */
     async answer(records: object[] | null) {
@@ -68,26 +72,26 @@ function open() {
 }
 
 async function openQuiet() {
-  const quiet = open()
-  quiet.fetcher.wake()
-  await quiet.turn()
-  await quiet.answer(null)
-  expect(quiet.asked()).toBe(1)
-  return quiet
+  const broker = open()
+  const reader = broker.addReader(5)
+  await broker.turn()
+  await broker.answer(null)
+  expect(broker.asked()).toBe(1)
+  return { ...broker, reader }
 }
 
 test('an answer without records is followed by the next request, and wakes no reader', async () => {
-  const { answer, asked, state } = await openQuiet()
-  const before = state.looks
+  const { answer, asked, reader } = await openQuiet()
+  const before = reader.looks
   for (let n = 0; n < 10; n++) await answer(null)
   expect(asked()).toBe(1)
   // The next request asks each reader once.
-  expect(state.looks - before).toBe(10)
+  expect(reader.looks - before).toBe(10)
 })
 
 test('records are followed by the next request, also where the partition was paused meanwhile', async () => {
-  const { answer, asked, fetcher, state, turn } = await openQuiet()
-  const { reading } = state
+  const { answer, asked, reader, turn } = await openQuiet()
+  const { reading, fetcher } = reader
   await answer([{}, {}])
   expect([asked(), reading.position]).toEqual([1, 7])
   await answer(null)
@@ -99,4 +103,24 @@ test('records are followed by the next request, also where the partition was pau
   await turn()
   await answer([{}])
   expect([asked(), reading.position]).toEqual([1, 8])
+})
+
+test('a reader that goes back leaves the others of its partition a request of their own', async () => {
+  const { addReader, answer, asked, reader, turn } = await openQuiet()
+  const other = addReader(5)
+  await turn()
+  // Its own requests, until it is in the shared one.
+  for (let n = 0; n < 4; n++) await answer(null)
+  expect(asked()).toBe(1)
+  reader.reading.position = 3
+  reader.fetcher.wake()
+  await turn()
+  expect(asked()).toBe(2)
+  // The next shared request reads from 3: the other one asks by itself again.
+  await answer(null)
+  expect(asked()).toBe(3)
+  await answer(null)
+  await answer(null)
+  await answer([{}])
+  expect(other.reading.position).toBe(6)
 })
