@@ -24,7 +24,8 @@ const rounds = 5
 /** One client's appends share nothing: brokers compile what they do for it during the first thousands. */
 const warmUpRounds = 6
 const requests = 600
-const idleMs = 30_000
+/** Long enough for two or three full collections of an idle process. */
+const idleMs = 120_000
 /** After the last search: what it set off is over by then. */
 const quietMs = 30_000
 /** The published p95 of a search, ms. */
