@@ -25,8 +25,7 @@ export interface QuietSource {
 type Positions = Map<Reading, number>
 
 interface Flight {
-  /** Null where nothing is quiet. */
-  request: Buffer | null
+  request: Buffer
   /** What of it is read for each source. */
   shares: Map<QuietSource, { topicId: string; from: Positions }>
 }
@@ -40,11 +39,13 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
   const sources = new Set<QuietSource>()
   /** The request that each broker has. */
   const flights = new Map<number, Flight>()
+  /** The request that each had last: most are the same again, and writing one costs as much as reading its answer. */
+  const written = new Map<number, { text: string; request: Buffer }>()
   let closed = false
 
   async function fly(node: number): Promise<void> {
-    const flight = joined(sources, node)
-    if (closed || !flight.request) return
+    const flight = next(node)
+    if (closed || !flight) return
     flights.set(node, flight)
     const answers = await ask(node, flight.request)
     flights.delete(node)
@@ -54,6 +55,16 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
     }
     // What one source does with its answer may have begun the next request.
     if (!flights.has(node)) void fly(node)
+  }
+  /** Null where nothing is quiet. Kept until the answer comes, as little as it can be. */
+  function next(node: number): Flight | null {
+    const { shares, topics } = joined(sources, node)
+    if (shares.size === 0) return null
+    const text = topics.map(textOf).join()
+    const last = written.get(node)
+    const request = last?.text === text ? last.request : writeFetch(topics, waitMs)
+    written.set(node, { text, request })
+    return { shares, request }
   }
   async function ask(node: number, request: Buffer): Promise<Map<string, FetchAnswer> | null> {
     try {
@@ -87,7 +98,7 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
  * A request names a partition once. Readers of the same one are mostly at the same position, its end; one that is
  * elsewhere goes on fetching by itself.
  */
-function joined(sources: ReadonlySet<QuietSource>, node: number): Flight {
+function joined(sources: ReadonlySet<QuietSource>, node: number) {
   const shares: Flight['shares'] = new Map()
   const topics = new Map<string, { partitionBytesMax: number; readings: Map<number, Reading> }>()
   for (const source of sources) {
@@ -116,5 +127,13 @@ function joined(sources: ReadonlySet<QuietSource>, node: number): Flight {
     partitionBytesMax,
     from: new Map([...readings.values()].map((reading) => [reading, reading.position as number])),
   }))
-  return { shares, request: asked.length > 0 ? writeFetch(asked, waitMs) : null }
+  return { shares, topics: asked }
+}
+
+/** All that a request says of the topic. */
+function textOf({ topicId, from, partitionBytesMax }: FetchedTopic): string {
+  const readings = [...from].map(
+    ([{ partition, epoch, leaderEpoch }, position]) => `${partition} ${position} ${epoch} ${leaderEpoch}`,
+  )
+  return [topicId, partitionBytesMax, ...readings].join()
 }
