@@ -65,7 +65,7 @@ const answerBytesMax = 4_194_304
 const notKnown = -1
 
 /**
- * As the library's, but with a request that is written before: the library keeps what it writes one from until the answer
+ * As the library's, but with a request that is written before: the library keeps the parts of a request until its answer
  * comes. And over one piece of memory: it reads that faster than the pieces in which the answer came.
  */
 const fetchCall = createAPI<[request: Buffer], fetchV13.FetchResponse>(

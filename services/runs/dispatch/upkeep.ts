@@ -27,8 +27,8 @@ export class NodeHealth {
   #up: ReadonlySet<string> | null = null
   /** The nodes that have their rows. */
   #ensured: readonly RunNode[] | undefined
-  /** Ids for the events of these nodes, of which none was used: a thousand new ones at each look would be most of its work. */
-  #ids: { nodes: readonly RunNode[]; unused: string[] } | undefined
+  /** Ids for events of these nodes, none of them used: a thousand new ones at each look would be most of its work. */
+  #unusedIds: string[] | undefined
 
   /** Before the first probes it counts as live: nothing is given up for it then. */
   get axonIsLive(): boolean {
@@ -49,12 +49,15 @@ export class NodeHealth {
       })),
     )
     if (signal.aborted) return
-    if (known !== this.#ensured) await ensureNodes(relational, known)
+    if (known !== this.#ensured) {
+      await ensureNodes(relational, known)
+      this.#unusedIds = undefined
+    }
     this.#ensured = known
-    const ids = this.#ids?.nodes === known ? this.#ids.unused : idsFor(probed)
-    this.#ids = undefined
+    const ids = this.#unusedIds ?? idsFor(probed)
+    this.#unusedIds = undefined
     const rows = await writeProbes(relational, probed, ids)
-    if (!rows.some(({ changed }) => changed)) this.#ids = { nodes: known, unused: ids }
+    if (!rows.some(({ changed }) => changed)) this.#unusedIds = ids
     const file = new Set(known.map(({ slug }) => slug))
     this.#up = new Set(
       rows.filter(({ slug, status }) => status === 'up' && file.has(slug)).map(({ slug }) => slug),

@@ -40,7 +40,7 @@ export async function ensureNodes(
 export async function writeProbes(
   executor: SqlExecutor,
   probed: readonly Probed[],
-  ids: readonly string[] = idsFor(probed),
+  ids: string[] = idsFor(probed),
 ): Promise<NodeChange[]> {
   const { rows } = await executor.query<NodeChange>(
     `with given as (select * from unnest($1::text[], $2::boolean[]) as p (slug, answered)),
@@ -69,7 +69,7 @@ export async function writeProbes(
        from (select *, row_number() over (order by slug) as n from after where alive <> was_alive) as changed
        left join unnest($3::text[]) with ordinality as ids (id, n) on ids.n = changed.n)
      select slug, status, status <> was or alive <> was_alive as changed from after`,
-    [probed.map((node) => node.slug), probed.map((node) => node.answered), [...ids]],
+    [probed.map((node) => node.slug), probed.map((node) => node.answered), ids],
   )
   return rows
 }
