@@ -129,10 +129,10 @@ export function createWakeup() {
       due = true
       endPause?.()
     },
-    /** Resolves after `ms`, when it is woken, or when the signal aborts. For one sleeper at a time. */
+    /** Resolves after about `ms` (`onBeat`), when it is woken, or when the signal aborts. For one sleeper at a time. */
     async sleep(ms: number, signal: AbortSignal): Promise<void> {
       if (!due) {
-        const { over, end } = pause(ms, signal)
+        const { over, end } = pause(onBeat(ms), signal)
         endPause = end
         await over
       }

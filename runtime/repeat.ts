@@ -4,7 +4,7 @@
  */
 
 import type { Logger } from 'pino'
-import { backoffMs, createWakeup, isDoubling, onBeat, sleep, type Wakeup } from '#lib/backoff.ts'
+import { backoffMs, createWakeup, isDoubling, sleep, type Wakeup } from '#lib/backoff.ts'
 import { describeError, isUnavailable, whyWaiting } from '#lib/errors.ts'
 import type { Closeable } from '#lib/resource.ts'
 
@@ -39,7 +39,7 @@ export async function repeatUntil(options: RepeatOptions, work: () => Promise<un
       tries += 1
       if (isDoubling(tries)) log.warn({ what, tries, ...whyWaiting(error) }, 'repeat.failing')
     }
-    await wakeup.sleep(onBeat(typeof everyMs === 'number' ? everyMs : everyMs()), signal)
+    await wakeup.sleep(typeof everyMs === 'number' ? everyMs : everyMs(), signal)
   }
 }
 

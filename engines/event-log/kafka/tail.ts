@@ -2,15 +2,7 @@
  * Reads the partitions of a topic without a group, and knows when it has read all that existed a second ago.
  */
 
-import {
-  backoffMs,
-  createWakeup,
-  onBeat,
-  sleep,
-  timeBehind,
-  timerErrorMs,
-  withTimeout,
-} from '#lib/backoff.ts'
+import { backoffMs, createWakeup, sleep, timeBehind, timerErrorMs, withTimeout } from '#lib/backoff.ts'
 import { describeError } from '#lib/errors.ts'
 import type { PartitionRange, Tail, TailOptions } from '../port.ts'
 import { createTaking, startOf } from '../taking.ts'
@@ -169,7 +161,7 @@ function createInterest() {
       until = performance.now() + wantedMs
     },
     /** Until the next look, which all tails take at the same times: so that their questions share requests. */
-    sleep: (signal: AbortSignal) => begun.sleep(lasts() ? untilPoll() : onBeat(addedEveryMs), signal),
+    sleep: (signal: AbortSignal) => begun.sleep(lasts() ? untilPoll() : addedEveryMs, signal),
   }
 }
 

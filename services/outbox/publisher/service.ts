@@ -3,7 +3,7 @@
 import { Gauge, type Registry } from 'prom-client'
 import { Type } from 'typebox'
 import type { Relational } from '#engines/relational/port.ts'
-import { createWakeup, onBeat, type Wakeup } from '#lib/backoff.ts'
+import { createWakeup, type Wakeup } from '#lib/backoff.ts'
 import type { Closeable } from '#lib/resource.ts'
 import { hearNotices, lookEveryMs, lookSeldomMs } from '#runtime/notices.ts'
 import { type OutboxParts, withOutbox } from '#runtime/publish/outbox.ts'
@@ -72,7 +72,7 @@ async function publishWhileActive(parts: OutboxParts, written: Wakeup, stopping:
       if (published > 0) parts.log.debug({ published }, 'outbox.published')
       // What a publish left for its lease, and rows whose keys rest, are announced by nobody.
       const more = published > 0 || parts.refused.size > 0
-      await written.sleep(onBeat(more ? busyLookMs : restMs), over)
+      await written.sleep(more ? busyLookMs : restMs, over)
     }
   })
 }
