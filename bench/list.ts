@@ -18,6 +18,7 @@ import { pressureBench } from './pressure.ts'
 import { priceBench } from './price.ts'
 import { producerBench } from './producer.ts'
 import { pythonClientBench } from './python-client.ts'
+import { restBench } from './rest.ts'
 import { runsBench } from './runs.ts'
 import { searchBench } from './search.ts'
 import { searchDistributedBench } from './search-distributed.ts'
@@ -46,6 +47,7 @@ export const benches: readonly Bench[] = [
   mainApiBench,
   upsertDistributedBench,
   searchDistributedBench,
+  restBench,
   priceBench,
   instancesBench,
   footprintBench,

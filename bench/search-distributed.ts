@@ -1,6 +1,5 @@
-/** Searches on distributed engines compared with a bare Qdrant client, their processor time, and that of doing nothing. */
+/** Searches on distributed engines compared with a bare Qdrant client, and their processor time. */
 
-import { setTimeout as pause } from 'node:timers/promises'
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { Kafka, logLevel } from 'kafkajs'
 import { createClient } from '#client/client.ts'
@@ -8,7 +7,6 @@ import { hnsw, vectorDimension } from '#engines/vectors/collections.ts'
 import { type Bench, type BenchRow, median, quantile } from './bench.ts'
 import {
   type DistributedStage,
-  difference,
   evenIfClosed,
   openBareClient,
   openDistributedStage,
@@ -24,10 +22,6 @@ const rounds = 5
 /** One client's appends share nothing: brokers compile what they do for it during the first thousands. */
 const warmUpRounds = 6
 const requests = 600
-/** Long enough for two or three full collections of an idle process. */
-const idleMs = 120_000
-/** After the last search: what it set off is over by then. */
-const quietMs = 30_000
 /** The published p95 of a search, ms. */
 const published = 23
 const bareName = 'bare'
@@ -41,7 +35,7 @@ const queries = (() => {
 
 export const searchDistributedBench: Bench = {
   name: 'search-distributed',
-  purpose: `p95 of a search over ${points.toLocaleString('en')} points through the gateway on three brokers and Qdrant, compared with a bare Qdrant client; processor time of a search, and of an idle platform`,
+  purpose: `p95 of a search over ${points.toLocaleString('en')} points through the gateway on three brokers and Qdrant, compared with a bare Qdrant client; processor time of a search`,
   async run(report) {
     const stage = await openDistributedStage(report)
     try {
@@ -50,12 +44,10 @@ export const searchDistributedBench: Bench = {
       const alone = await compare(stage, client, 1, report, warmUpRounds)
       const floor = await appendingMeanwhile(stage, client, report)
       const eight = await compare(stage, client, 8, report)
-      const idle = await measureIdle(stage, report)
       return [
         ...rowsOf('1 client', alone, { max: 1.6 }, { max: 1.5 }),
         floor,
         ...rowsOf('8 clients', eight, { max: 2 }, { max: 1.5 }),
-        ...idle,
       ]
     } finally {
       await stage.close()
@@ -216,33 +208,6 @@ async function searchBare(
   }
   await Promise.all(Array.from({ length: clients }, work))
   return latencies
-}
-
-/** Nobody calls: first with the platform, then without it. */
-async function measureIdle(stage: DistributedStage, report: (text: string) => void): Promise<BenchRow[]> {
-  const wait = () => pause(idleMs)
-  await stage.caughtUp()
-  await pause(quietMs)
-  const share = (seconds: number) => (seconds * 100_000) / idleMs
-  const running = eachOf(await stage.cost(wait), share)
-  stage.platform.child.kill('SIGTERM')
-  await stage.platform.finished
-  const before = stage.used()
-  await wait()
-  const alone = eachOf(difference(stage.used(), before), share)
-  report(
-    `  idle, % of a core: platform ${running.platform.toFixed(1)}, brokers ${running.kafka.toFixed(1)} with it and ${alone.kafka.toFixed(1)} without, Postgres ${running.postgres.toFixed(1)}, Qdrant ${running.qdrant.toFixed(1)}`,
-  )
-  return [
-    { what: 'idle: the platform', unit: '% of a core', measured: running.platform, bar: { max: 1 } },
-    {
-      what: 'idle: what it makes the three brokers use',
-      unit: '% of a core',
-      measured: running.kafka - alone.kafka,
-      bar: { max: 3 },
-      note: `${running.kafka.toFixed(1)} with it, ${alone.kafka.toFixed(1)} without; Postgres ${running.postgres.toFixed(1)}`,
-    },
-  ]
 }
 
 function eachOf(times: ProcessorTimes, change: (value: number) => number): ProcessorTimes {
