@@ -64,16 +64,16 @@ export type FetchAnswer = ReadonlyMap<number, FetchedPartition>
 const answerBytesMax = 4_194_304
 const notKnown = -1
 
+const { key: apiKey, version: apiVersion } = fetchV13.api
 /**
  * As the library's, but with a request that is written before: the library keeps the parts of a request until its answer
- * comes. And over one piece of memory: it reads that faster than the pieces in which the answer came.
+ * comes. And the answer is read later, over one piece of memory: the library reads that faster than the pieces in which it came.
  */
-const fetchCall = createAPI<[request: Buffer], fetchV13.FetchResponse>(
-  fetchV13.api.key,
-  fetchV13.api.version,
+const fetchCall = createAPI<[request: Buffer], Buffer>(
+  apiKey,
+  apiVersion,
   (request) => Writer.create().append(request),
-  (id, key, version, reader) =>
-    fetchV13.parseResponse(id, key, version, Reader.from(reader.buffer.slice(reader.position))),
+  (_id, _key, _version, reader) => reader.buffer.slice(reader.position),
 )
 
 /** A request for these topics. The broker holds it back for `waitMs` while there are no records. */
@@ -92,18 +92,33 @@ export function writeFetch(topics: readonly FetchedTopic[], waitMs: number): Buf
   return fetchV13.createRequest(waitMs, 1, answerBytesMax, level, 0, notKnown, asked, [], '').buffer
 }
 
-/** The answers by topic id. Rejects when no answer comes, or one that cannot be read. */
-export async function fetchPartitions(
-  connection: Connection,
-  request: Buffer,
-): Promise<Map<string, FetchAnswer>> {
-  const { responses } = await fetchCall.async(connection, request).catch(responseOf<fetchV13.FetchResponse>)
+/** By topic id. */
+export type FetchAnswers = ReadonlyMap<string, FetchAnswer>
+
+/** The answer as it came. Rejects when none comes. */
+export const fetchBody: (connection: Connection, request: Buffer) => Promise<Buffer> = fetchCall.async
+
+/** Rejects when no answer comes, or one that cannot be read. */
+export async function fetchPartitions(connection: Connection, request: Buffer): Promise<FetchAnswers> {
+  return readAnswers(await fetchBody(connection, request))
+}
+
+/** Throws where the answer cannot be read. */
+export function readAnswers(body: Buffer): FetchAnswers {
   return new Map(
-    responses.map(({ topicId, partitions }) => [
+    readResponse(body).responses.map(({ topicId, partitions }) => [
       topicId,
       new Map(partitions.map((one) => [one.partitionIndex, one])),
     ]),
   )
+}
+
+function readResponse(body: Buffer): fetchV13.FetchResponse {
+  try {
+    return fetchV13.parseResponse(notKnown, apiKey, apiVersion, Reader.from(body))
+  } catch (error) {
+    return responseOf(error)
+  }
 }
 
 interface FetchedBatches {

@@ -8,9 +8,12 @@ import { deadlines } from '#lib/deadlines.ts'
 import type { Cluster } from './cluster.ts'
 import {
   type FetchAnswer,
+  type FetchAnswers,
   type FetchedTopic,
-  fetchPartitions,
+  fetchBody,
+  isEmpty,
   type Reading,
+  readAnswers,
   writeFetch,
 } from './fetch-call.ts'
 
@@ -24,8 +27,15 @@ export interface QuietSource {
 
 type Positions = Map<Reading, number>
 
-interface Flight {
+/** A request to a broker, and the answer while nothing is new. */
+interface Exchange {
+  text: string
   request: Buffer
+  nothing: { body: Buffer; answers: FetchAnswers } | null
+}
+
+interface Flight {
+  exchange: Exchange
   /** What of it is read for each source. */
   shares: Map<QuietSource, { topicId: string; from: Positions }>
 }
@@ -39,15 +49,15 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
   const sources = new Set<QuietSource>()
   /** The request that each broker has. */
   const flights = new Map<number, Flight>()
-  /** The request that each had last: most are the same again, and writing one costs as much as reading its answer. */
-  const written = new Map<number, { text: string; request: Buffer }>()
+  /** The last with each: the next mostly says the same, and to write a request or to read an answer is most of the work at rest. */
+  const exchanges = new Map<number, Exchange>()
   let closed = false
 
   async function fly(node: number): Promise<void> {
     const flight = next(node)
     if (closed || !flight) return
     flights.set(node, flight)
-    const answers = await ask(node, flight.request)
+    const answers = await ask(node, flight.exchange)
     flights.delete(node)
     if (closed) return
     for (const [source, { topicId, from }] of flight.shares) {
@@ -61,14 +71,20 @@ export function createQuietFetcher(cluster: Pick<Cluster, 'connections'>) {
     const { shares, topics } = joined(sources, node)
     if (shares.size === 0) return null
     const text = topics.map(textOf).join()
-    const last = written.get(node)
-    const request = last?.text === text ? last.request : writeFetch(topics, waitMs)
-    written.set(node, { text, request })
-    return { shares, request }
+    const last = exchanges.get(node)
+    if (last?.text === text) return { shares, exchange: last }
+    const exchange = { text, request: writeFetch(topics, waitMs), nothing: last?.nothing ?? null }
+    exchanges.set(node, exchange)
+    return { shares, exchange }
   }
-  async function ask(node: number, request: Buffer): Promise<Map<string, FetchAnswer> | null> {
+  async function ask(node: number, exchange: Exchange): Promise<FetchAnswers | null> {
     try {
-      return await fetchPartitions(await connections.to(node), request)
+      const body = await fetchBody(await connections.to(node), exchange.request)
+      if (exchange.nothing?.body.equals(body)) return exchange.nothing.answers
+      const answers = readAnswers(body)
+      const isNothing = [...answers.values()].every((answer) => [...answer.values()].every(isEmpty))
+      exchange.nothing = isNothing ? { body, answers } : null
+      return answers
     } catch {
       // Each reader asks again by itself, and sees what it meets.
       return null
