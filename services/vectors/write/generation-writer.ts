@@ -54,7 +54,9 @@ export interface GenerationHandler {
   keep?(): Promise<void>
 }
 
-const progressRepeatMs = 10_000
+const keepMs = 10_000
+/** For readers that missed a record. Progress that moves is made known at once, and rest shall cost little. */
+const progressRepeatMs = 60_000
 const embedderPingMs = 5_000
 
 /**
@@ -133,12 +135,11 @@ export async function startGenerationWriter(
   })
   const leaveSleep = writer.sleep?.joined(consumer)
   const keep = async () => handler.keep?.()
-  const everyTenSeconds = (what: string, work: () => Promise<void>) =>
-    startRepeating({ what, everyMs: progressRepeatMs, firstAfterMs: progressRepeatMs, log }, work)
+  const every = (everyMs: number, what: string, work: () => Promise<void>) =>
+    startRepeating({ what: `${what} of ${named.shown}`, everyMs, firstAfterMs: everyMs, log }, work)
   const repeating = [
-    everyTenSeconds(`positions of ${named.shown}`, keep),
-    // A reader that joined late or missed a record learns the progress within ten seconds.
-    everyTenSeconds(`progress of ${named.shown}`, async () => {
+    every(keepMs, 'positions', keep),
+    every(progressRepeatMs, 'progress', async () => {
       if (!writer.sleep?.asleep) await progress.repeat(consumer.state().partitions)
     }),
   ]
