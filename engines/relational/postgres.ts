@@ -39,6 +39,8 @@ const waitingMax = 1_000
 const connectTimeoutMs = deadlines.engine.postgresConnectMs
 /** Lifetime of a connection; its prepared statements end with it. */
 const lifetimeS = 3_600
+/** Who asks now and then finds a connection: a new one costs the server a process. */
+export const idleConnectionMs = 60_000
 /** How much later than the server the client gives up on a statement. */
 const graceMs = 1_000
 const idleTransactionMs = 30_000
@@ -46,7 +48,12 @@ const idleTransactionMs = 30_000
 /** Opens the pool. The server need not be up yet: calls fail with `relational_engine_unavailable` until it is. */
 export async function openPostgres(options: PostgresOptions): Promise<Relational> {
   const config = connectionConfig(options)
-  const pool = new pg.Pool({ ...config, max: options.poolMax ?? 10, maxLifetimeSeconds: lifetimeS })
+  const pool = new pg.Pool({
+    ...config,
+    max: options.poolMax ?? 10,
+    maxLifetimeSeconds: lifetimeS,
+    idleTimeoutMillis: idleConnectionMs,
+  })
   // Without this, a connection that breaks while it is idle would end the process.
   const brokeIdle = (error: Error) =>
     options.log.warn({ reason: describeError(error) }, 'relational.connection-lost')

@@ -10,7 +10,7 @@ import { deadlines } from '#lib/deadlines.ts'
 import { AppError, describeError } from '#lib/errors.ts'
 import { createTurns } from '#lib/turns.ts'
 import type { Relational, SqlResult, SqlValue } from '../port.ts'
-import { openPostgres, textTypes } from '../postgres.ts'
+import { idleConnectionMs, openPostgres, textTypes } from '../postgres.ts'
 import { isOutlived, relationalUnavailable, translateFault, waitedTooLong } from '../sql-faults.ts'
 import { createStatementNames, fromTextResult, toSqlText, vectorBytes } from '../statements.ts'
 import { createMirror } from './mirror.ts'
@@ -187,6 +187,7 @@ function openPool(url: string, log: Logger, connectionsMax: number): pg.Pool {
     connectionString: url,
     application_name: 'flotilla-reader',
     connectionTimeoutMillis: connectTimeoutMs,
+    idleTimeoutMillis: idleConnectionMs,
     keepAlive: true,
     max: connectionsMax,
     types: textTypes,
