@@ -42,7 +42,7 @@ const freshArrivalSampleMs = 250
  * Nobody waits for notes: those of many searches become one publish, with all that it sets off. Far longer than an end follows
  * its beginning: few notes are written twice because the two are in different batches.
  */
-const gatherMs = { embedded: 2_000, distributed: 5_000 }
+const gatherMs = { embedded: 1_000, distributed: 5_000 }
 const batchRecordsMax = 2_000
 const batchBytesMax = 1024 * 1024
 /** Covers a batch of every partition at the slow pace. */
