@@ -2,7 +2,13 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bench } from './bench.ts'
-import { type DistributedStage, difference, openDistributedStage, warmBrokers } from './distributed-stage.ts'
+import {
+  type DistributedStage,
+  difference,
+  openDistributedStage,
+  type ProcessorTimes,
+  warmBrokers,
+} from './distributed-stage.ts'
 import { runLoad } from './load.ts'
 import { createPointSource } from './points.ts'
 
@@ -26,21 +32,22 @@ export const restBench: Bench = {
       stage.platform.child.kill('SIGTERM')
       await stage.platform.finished
       const alone = await measure(stage.used, 'without it', report)
-      const { platform, kafka, postgres, qdrant } = running
+      const platform = running.map((minute) => share(minute.platform).toFixed(2))
+      const kafka = { running: mean(running, 'kafka'), alone: mean(alone, 'kafka') }
       return [
         {
           what: 'the platform',
           unit: '% of a core',
-          measured: mean(platform),
+          measured: mean(running, 'platform'),
           bar: { max: 1 },
-          note: `by the minute: ${platform.map((value) => value.toFixed(2)).join(', ')}`,
+          note: `by the minute: ${platform.join(', ')}`,
         },
         {
           what: 'the three brokers, more than without it',
           unit: '% of a core',
-          measured: mean(kafka) - mean(alone.kafka),
+          measured: kafka.running - kafka.alone,
           bar: { max: 3 },
-          note: `${mean(kafka).toFixed(1)} with it, ${mean(alone.kafka).toFixed(1)} without; Postgres ${mean(postgres).toFixed(1)}, Qdrant ${mean(qdrant).toFixed(1)}`,
+          note: `${kafka.running.toFixed(1)} with it, ${kafka.alone.toFixed(1)} without; Postgres ${mean(running, 'postgres').toFixed(1)}, Qdrant ${mean(running, 'qdrant').toFixed(1)}`,
         },
       ]
     } finally {
@@ -64,27 +71,27 @@ async function search({ platform, key, caughtUp }: DistributedStage): Promise<vo
   await caughtUp()
 }
 
-type Shares = Record<keyof ReturnType<DistributedStage['used']>, number[]>
-
-/** In % of a core, by the minute. */
+/** Processor seconds of each minute. */
 async function measure(
-  used: () => ReturnType<DistributedStage['used']>,
+  used: () => ProcessorTimes,
   what: string,
   report: (text: string) => void,
-): Promise<Shares> {
-  const shares: Shares = { platform: [], kafka: [], qdrant: [], postgres: [] }
+): Promise<ProcessorTimes[]> {
+  const measured: ProcessorTimes[] = []
   for (let minute = 1; minute <= minutes; minute++) {
     const before = used()
     await pause(60_000)
     const spent = difference(used(), before)
-    for (const name of ['platform', 'kafka', 'qdrant', 'postgres'] as const) {
-      shares[name].push((spent[name] * 100) / 60)
-    }
+    measured.push(spent)
     report(
-      `  minute ${minute} ${what}, % of a core: platform ${shares.platform.at(-1)!.toFixed(2)}, brokers ${shares.kafka.at(-1)!.toFixed(1)}`,
+      `  minute ${minute} ${what}, % of a core: platform ${share(spent.platform).toFixed(2)}, brokers ${share(spent.kafka).toFixed(1)}`,
     )
   }
-  return shares
+  return measured
 }
 
-const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+/** In % of a core, of the seconds of one minute. */
+const share = (seconds: number) => (seconds * 100) / 60
+
+const mean = (measured: ProcessorTimes[], name: keyof ProcessorTimes) =>
+  share(measured.reduce((sum, minute) => sum + minute[name], 0)) / measured.length
